@@ -1,0 +1,2 @@
+// Package agui is the AG-UI protocol, version 1.0.
+package agui
