@@ -1,0 +1,137 @@
+package tool
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"regexp"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/holdfast-dev/holdfast/agui"
+)
+
+// DefaultTimeout bounds one attempt of a tool that sets no timeout. It is longer
+// than a patient HTTP call and shorter than a user's patience.
+const DefaultTimeout = 5 * time.Minute
+
+// namePattern is what the model providers agree on for the name of a function.
+var namePattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
+// ValidName reports whether name may be the name of a tool: 1 to 64 characters
+// out of A–Z, a–z, 0–9, "_" and "-".
+func ValidName(name string) bool { return namePattern.MatchString(name) }
+
+// Tool is something a model can call. Most are made by [New]; a type of its own
+// is for tools whose schema comes from elsewhere.
+//
+// All methods may be called concurrently. Spec and Definition always return
+// the same, because what they say is recorded with every run.
+type Tool interface {
+	// Spec says how calls are to be run.
+	Spec() Spec
+	// Definition is what the model is told.
+	Definition() agui.Tool
+	// Call runs one attempt of a call. It returns when ctx is done, at the
+	// latest. Whoever runs tools calls [Run] instead, which guards it.
+	Call(ctx context.Context, call *Call, args json.RawMessage) (Result, error)
+}
+
+// Spec is what there is to say about a tool beside its function.
+type Spec struct {
+	// Name is what the model calls it by; see [ValidName].
+	Name string
+	// Description tells the model what the tool does, when to use it and what
+	// it returns. It decides how well the tool is used.
+	Description string
+	// Effect says what a second attempt would do. The zero value is
+	// [AtMostOnce]: nothing is run twice unless its author said so.
+	Effect Effect
+	// Timeout bounds one attempt; [DefaultTimeout] when it is zero. The context
+	// of the function ends then.
+	Timeout time.Duration
+}
+
+// validate returns what is wrong with the spec.
+func (s Spec) validate() error {
+	switch {
+	case !ValidName(s.Name):
+		return fmt.Errorf("tool name %q: want 1 to 64 characters out of A-Z, a-z, 0-9, _ and -", s.Name)
+	case !s.Effect.valid():
+		return fmt.Errorf("tool %s: unknown effect %q", s.Name, string(s.Effect))
+	case s.Timeout < 0:
+		return fmt.Errorf("tool %s: negative timeout %s", s.Name, s.Timeout)
+	}
+	return nil
+}
+
+// New makes a tool of fn. See the package for what it does with arguments,
+// results and errors.
+//
+// The arguments of fn are of type In, read anew for every call. The context ends
+// when the run is cancelled and when the attempt's time is up, and fn must return
+// then: it cannot be stopped. Call is nil only where the tool is called outside of
+// a run.
+//
+// New panics when the spec is not valid or when no schema can be made of In:
+// tools are made when a program starts, and a mistake in one should be the first
+// thing that is seen. It names the tool and the field.
+func New[In, Out any](spec Spec, fn func(ctx context.Context, call *Call, in In) (Out, error)) Tool {
+	if spec.Timeout == 0 {
+		spec.Timeout = DefaultTimeout
+	}
+	if err := spec.validate(); err != nil {
+		panic("tool.New: " + err.Error())
+	}
+	if fn == nil {
+		panic("tool.New: tool " + spec.Name + ": no function")
+	}
+	if err := checkOutput(reflect.TypeFor[Out]()); err != nil {
+		panic("tool.New: tool " + spec.Name + ": " + err.Error())
+	}
+	schema, err := parameters(reflect.TypeFor[In]())
+	if err != nil {
+		panic("tool.New: tool " + spec.Name + ": " + err.Error())
+	}
+	// Marshal, and not an encoder without HTML escaping: in this form the schema
+	// keeps its bytes when it is embedded in other JSON and read back.
+	encoded, err := json.Marshal(schema)
+	if err != nil {
+		panic("tool.New: tool " + spec.Name + ": " + err.Error())
+	}
+	return &typed[In, Out]{spec: spec, schema: schema, encoded: encoded, fn: fn}
+}
+
+type typed[In, Out any] struct {
+	spec    Spec
+	schema  *jsonschema.Schema
+	encoded json.RawMessage
+	fn      func(context.Context, *Call, In) (Out, error)
+}
+
+func (t *typed[In, Out]) Spec() Spec { return t.spec }
+
+func (t *typed[In, Out]) Definition() agui.Tool {
+	return agui.Tool{
+		Name:        t.spec.Name,
+		Description: t.spec.Description,
+		Parameters:  bytes.Clone(t.encoded),
+	}
+}
+
+func (t *typed[In, Out]) Call(ctx context.Context, call *Call, args json.RawMessage) (Result, error) {
+	return guard(ctx, t.spec, call, func(ctx context.Context) (Result, error) {
+		var in In
+		if err := readArguments(t.schema, args, &in); err != nil {
+			return Result{}, err
+		}
+		out, err := t.fn(ctx, call, in)
+		if err != nil {
+			return Result{}, err
+		}
+		return resultOf(out)
+	})
+}
