@@ -1,0 +1,117 @@
+// Package activities is what of a run touches the world: it asks models, calls tools and writes the event log. Each
+// activity is one step that a workflow of package workflows schedules; what it returns is recorded there, and what it
+// streams goes to the log and nowhere else.
+//
+// # What may happen twice
+//
+// Temporal runs an activity at least once. A second attempt finds in the log what the first one showed and mends it
+// (see takeover.go), and no earlier attempt can append once a later one has opened the lane (package eventbus). Calls of
+// tools are run again only as their effect class allows: the workflow decides that by the number of attempts.
+//
+// Every activity sends heartbeats by itself, so that a dead worker is noticed within HeartbeatTimeout and a cancelled
+// run reaches a provider's connection or a tool at once.
+package activities
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/worker"
+
+	"github.com/holdfast-dev/holdfast/agent"
+	"github.com/holdfast-dev/holdfast/agent/model"
+	"github.com/holdfast-dev/holdfast/agent/tool"
+	"github.com/holdfast-dev/holdfast/eventbus"
+)
+
+// Names of the activities. Recorded histories depend on them.
+const (
+	NameGenerate = "holdfast.generate"
+	NameCallTool = "holdfast.call_tool"
+	NamePublish  = "holdfast.publish"
+)
+
+const (
+	// HeartbeatTimeout is after how long of silence an attempt counts as dead. It is the longest a user waits for a
+	// killed worker to be replaced, so it is short; a worker that is busy for 5 s without its heartbeat goroutine
+	// running once is not fit to go on.
+	HeartbeatTimeout = 5 * time.Second
+
+	// heartbeatEvery leaves room for a lost heartbeat and for the SDK's throttling (0.8 of the timeout).
+	heartbeatEvery = time.Second
+
+	// closeTimeout bounds the last flush of an attempt that was cancelled, so that the cancellation shows in time.
+	closeTimeout = 3 * time.Second
+)
+
+// Set holds what the activities of one worker share. It is safe for concurrent use.
+type Set struct {
+	bus    *eventbus.Bus
+	agents map[string]agent.Agent
+	models map[string]model.Model
+	log    *slog.Logger
+}
+
+// NewSet returns the activities for the agents. models are by the names that agents use.
+func NewSet(bus *eventbus.Bus, agents []agent.Agent, models map[string]model.Model, log *slog.Logger) *Set {
+	s := &Set{bus: bus, agents: make(map[string]agent.Agent, len(agents)), models: models, log: log}
+	for _, a := range agents {
+		s.agents[a.Name] = a
+	}
+	return s
+}
+
+// Register makes the activities known to a Temporal worker.
+func (s *Set) Register(r worker.ActivityRegistry) {
+	r.RegisterActivityWithOptions(s.Generate, activity.RegisterOptions{Name: NameGenerate})
+	r.RegisterActivityWithOptions(s.CallTool, activity.RegisterOptions{Name: NameCallTool})
+	r.RegisterActivityWithOptions(s.Publish, activity.RegisterOptions{Name: NamePublish})
+}
+
+// beat sends heartbeats until stop is called.
+func beat(ctx context.Context) (stop func()) {
+	done := make(chan struct{})
+	go func() {
+		t := time.NewTicker(heartbeatEvery)
+		defer t.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-ctx.Done():
+				return
+			case <-t.C:
+				activity.RecordHeartbeat(ctx)
+			}
+		}
+	}()
+	return func() { close(done) }
+}
+
+// open opens the lane that an activity writes to.
+func (s *Set) open(ctx context.Context, w Writing) (*eventbus.Lane, error) {
+	lane, err := s.bus.OpenLane(ctx, eventbus.LaneConfig{
+		Run:        eventbus.RunKey{Tenant: w.Tenant, Thread: string(w.Thread), Run: string(w.Run)},
+		Lane:       w.Lane,
+		Execution:  w.Execution,
+		Writer:     w.Writer,
+		Generation: eventbus.Generation{Start: w.Start, Number: w.Number, Attempt: int64(activity.GetInfo(ctx).Attempt)},
+		Fanout:     w.Fanout,
+		Claim:      w.Claim,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("write as %s: %w", w.Writer, err)
+	}
+	return lane, nil
+}
+
+// logger carries the ids of the run in hand.
+func (s *Set) logger(ctx context.Context, w Writing) *slog.Logger {
+	return s.log.With("thread_id", w.Thread, "run_id", w.Run, "writer", w.Writer, "attempt", activity.GetInfo(ctx).Attempt)
+}
+
+// contentOf is for the workflow, which must not depend on the tool package's results.
+func contentOf(r tool.Result) ToolOutcome { return ToolOutcome{Content: r.Content} }

@@ -1,0 +1,38 @@
+package activities
+
+import (
+	"context"
+	"slices"
+	"strconv"
+
+	"github.com/holdfast-dev/holdfast/agui"
+	"github.com/holdfast-dev/holdfast/eventbus"
+)
+
+// takeOver mends what an earlier writer left in the lane and returns where the new attempt speaks.
+//
+// Published events can't be taken back. Whatever is open is closed. If an earlier attempt of this turn has shown
+// anything, the conversation is restated without it and the answer gets another id, because an id that is started again
+// appends. Reasoning is different: a snapshot without any reasoning message keeps those the client has, so the abandoned
+// one is emptied under its id and used again.
+func (s *Set) takeOver(ctx context.Context, lane *eventbus.Lane, in GenerateInput) (*speech, error) {
+	sp := &speech{lane: lane, message: in.MessageID, reasoning: in.ReasoningID}
+	if n := attempt(ctx); n > 1 {
+		sp.message += agui.MessageID("~" + strconv.Itoa(n))
+	}
+	if err := lane.CloseInherited(ctx); err != nil {
+		return nil, err
+	}
+	// A snapshot that holds reasoning of earlier turns speaks for all reasoning, and drops what was abandoned.
+	kept := lane.Reasoned() && !slices.ContainsFunc(in.Messages, func(m agui.Message) bool { return m.Role == agui.RoleReasoning })
+	sp.reasoned = kept
+	if !lane.TookOver() {
+		return sp, nil
+	}
+	s.logger(ctx, in.Writing).Info("model turn taken over", "generation", lane.Previous().Generation.String())
+	messages := slices.Clip(in.Messages)
+	if kept {
+		messages = append(messages, agui.Message{ID: in.ReasoningID, Role: agui.RoleReasoning, Content: agui.Text("")})
+	}
+	return sp, lane.Append(ctx, &agui.MessagesSnapshot{Messages: messages})
+}

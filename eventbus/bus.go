@@ -1,0 +1,388 @@
+package eventbus
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Options configure the log. The zero value is what production uses with one NATS server.
+type Options struct {
+	// Stream is the name of the JetStream stream. Default "HOLDFAST". Subjects, live subjects and buckets derive from
+	// it, so that several logs fit into one NATS account.
+	Stream string
+
+	// Replicas is how many servers hold the log. Default 1; 3 for a cluster. It is used when the stream is made; an
+	// existing stream keeps what it has.
+	Replicas int
+
+	// MaxAge is how long entries are kept; zero keeps them for ever. It must exceed the longest run including its
+	// pauses, because nothing may be deleted from a run that is open. Used when the stream is made.
+	MaxAge time.Duration
+
+	// Logger gets what the log repairs by itself. Default slog.Default().
+	Logger *slog.Logger
+}
+
+const (
+	defaultStream = "HOLDFAST"
+
+	// requestTimeout bounds one request to JetStream. A publish or read that takes longer is asked about again; it is
+	// well above a leader election (2 to 4 s are rare) divided by the tries, and short enough to notice a lost ack.
+	requestTimeout = 3 * time.Second
+
+	// retryFirst and retryMost bound the pause between tries while NATS is away.
+	retryFirst = 10 * time.Millisecond
+	retryMost  = time.Second
+)
+
+// Bus is the event log of all runs in one JetStream stream. It is safe for concurrent use.
+type Bus struct {
+	nc      *nats.Conn
+	js      jetstream.JetStream
+	opt     Options
+	log     *slog.Logger
+	prefix  string // of subjects, "holdfast.log."
+	live    string // of republished subjects, "holdfast.live."
+	large   string // name of the object bucket
+	maxBody int    // bytes of one entry's body
+
+	epoch atomic.Pointer[string]
+
+	mu        sync.Mutex
+	objects   jetstream.ObjectStore
+	followers map[string]*follower
+	watches   []context.CancelFunc
+	closed    bool
+
+	stop context.CancelFunc
+	done sync.WaitGroup
+
+	loseLive func() bool // set by tests: drop this live entry
+	loseAck  func() bool // set by tests: this ack never comes
+}
+
+// Open connects the log on nc, which stays the caller's; it creates the stream and the object bucket when they are
+// missing, and refuses an existing stream whose settings would break a guarantee. It blocks until JetStream has
+// answered or ctx is done. Close ends what Open started.
+//
+// The connection should reconnect for ever (nats.MaxReconnects(-1)); see Connect.
+func Open(ctx context.Context, nc *nats.Conn, opt Options) (*Bus, error) {
+	if opt.Stream == "" {
+		opt.Stream = defaultStream
+	}
+	if opt.Replicas == 0 {
+		opt.Replicas = 1
+	}
+	if opt.Logger == nil {
+		opt.Logger = slog.Default()
+	}
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(requestTimeout))
+	if err != nil {
+		return nil, fmt.Errorf("open event log: %w", err)
+	}
+	prefix := "holdfast."
+	if opt.Stream != defaultStream {
+		prefix += opt.Stream + "."
+	}
+	run, stop := context.WithCancel(context.Background())
+	b := &Bus{
+		nc: nc, js: js, opt: opt, log: opt.Logger,
+		prefix: prefix + "log.", live: prefix + "live.", large: opt.Stream + "_LARGE",
+		followers: map[string]*follower{}, stop: stop,
+	}
+	// Headers travel in the same payload limit. 16 KiB hold the largest checkpoint (maxOpenHeader) and three ids.
+	b.maxBody = min(int(nc.MaxPayload()), 1<<20) - 16<<10
+	if b.maxBody < 16<<10 {
+		stop()
+		return nil, fmt.Errorf("open event log: the NATS server's max_payload is %d bytes, at least %d are needed", nc.MaxPayload(), 32<<10)
+	}
+	if err := b.ensure(ctx); err != nil {
+		stop()
+		return nil, fmt.Errorf("open event log: %w", err)
+	}
+	connected := nc.StatusChanged(nats.CONNECTED)
+	b.done.Go(func() {
+		defer nc.RemoveStatusListener(connected)
+		b.watchConnection(run, connected)
+	})
+	return b, nil
+}
+
+// Connect dials NATS the way the log needs it: it reconnects for ever, tries again when the first dial fails because
+// the server is not up yet, and keeps nothing in memory for later while it is disconnected, since the log itself
+// decides what to send again. Further options come last and win.
+func Connect(url, name string, opts ...nats.Option) (*nats.Conn, error) {
+	all := append([]nats.Option{
+		nats.Name(name),
+		nats.MaxReconnects(-1),
+		nats.ReconnectWait(100 * time.Millisecond),
+		nats.ReconnectJitter(100*time.Millisecond, 200*time.Millisecond),
+		nats.ReconnectBufSize(-1),
+		nats.PingInterval(10 * time.Second),
+		nats.MaxPingsOutstanding(2),
+	}, opts...)
+	nc, err := nats.Connect(url, all...)
+	if err != nil {
+		return nil, fmt.Errorf("connect to NATS at %s: %w", url, err)
+	}
+	return nc, nil
+}
+
+// Close ends all readers and waits for the Bus's goroutines. It does not close the connection.
+func (b *Bus) Close() {
+	b.mu.Lock()
+	b.closed = true
+	for _, f := range b.followers {
+		f.cancel()
+	}
+	for _, cancel := range b.watches {
+		cancel()
+	}
+	b.mu.Unlock()
+	b.stop()
+	b.done.Wait()
+}
+
+// Ready reports whether the log answers now: nil, or an error that wraps ErrUnavailable.
+func (b *Bus) Ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	if _, err := b.refreshEpoch(ctx); err != nil {
+		return unavailable("event log", err)
+	}
+	return nil
+}
+
+func (b *Bus) streamConfig() jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:        b.opt.Stream,
+		Description: "Holdfast event log: AG-UI events of all runs",
+		Subjects:    []string{b.prefix + ">"},
+		Storage:     jetstream.FileStorage,
+		Replicas:    b.opt.Replicas,
+		MaxAge:      b.opt.MaxAge,
+		AllowDirect: true,
+		RePublish:   &jetstream.RePublish{Source: b.prefix + ">", Destination: b.live + ">"},
+		// The fence stands on expected sequences; nothing of an open run may vanish behind it.
+		Retention: jetstream.LimitsPolicy,
+	}
+}
+
+// ensure makes the stream and the bucket, or checks the stream that is there.
+func (b *Bus) ensure(ctx context.Context) error {
+	return retry(ctx, func(ctx context.Context) error {
+		s, err := b.js.Stream(ctx, b.opt.Stream)
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			s, err = b.js.CreateStream(ctx, b.streamConfig())
+			if err == nil {
+				b.log.Info("event log created", "stream", b.opt.Stream, "replicas", b.opt.Replicas)
+			}
+		}
+		if err != nil {
+			if _, ok := errors.AsType[*jetstream.APIError](err); ok && !transient(err) {
+				return permanent{fmt.Errorf("stream %s: %w", b.opt.Stream, err)}
+			}
+			return unavailable("stream "+b.opt.Stream, err)
+		}
+		info := s.CachedInfo()
+		if err := b.check(info.Config); err != nil {
+			return permanent{err}
+		}
+		b.setEpoch(info.Created)
+		return nil
+	})
+}
+
+// check refuses settings that would break a guarantee in silence.
+func (b *Bus) check(c jetstream.StreamConfig) error {
+	bad := func(field, is, want string) error {
+		return fmt.Errorf("stream %s has %s %s, the event log needs %s: change the stream, or set another stream name", c.Name, field, is, want)
+	}
+	switch {
+	case !c.AllowDirect:
+		return bad("allow_direct", "false", "true")
+	case c.RePublish == nil || c.RePublish.Destination != b.live+">":
+		return bad("republish", fmt.Sprintf("%+v", c.RePublish), b.live+">")
+	case c.MaxMsgsPerSubject > 0:
+		return bad("max_msgs_per_subject", strconv.FormatInt(c.MaxMsgsPerSubject, 10), "no such limit (it deletes entries of open runs)")
+	case (c.MaxMsgs > 0 || c.MaxBytes > 0) && c.Discard == jetstream.DiscardOld:
+		return bad("discard", "old with a limit on messages or bytes", "discard new (old deletes entries of open runs)")
+	case c.Retention != jetstream.LimitsPolicy:
+		return bad("retention", c.Retention.String(), "limits")
+	}
+	return nil
+}
+
+// transient tells answers of JetStream that pass (no leader yet, insufficient resources while servers come up) from
+// those that another try won't change.
+func transient(err error) bool {
+	api, ok := errors.AsType[*jetstream.APIError](err)
+	return !ok || api.Code == 503 || api.Code == 408
+}
+
+func (b *Bus) setEpoch(created time.Time) string {
+	epoch := strconv.FormatInt(created.UnixNano(), 36)
+	old := b.epoch.Swap(&epoch)
+	if old != nil && *old != epoch {
+		b.log.Warn("event log was made anew, earlier event ids are void", "stream", b.opt.Stream)
+	}
+	return epoch
+}
+
+// Epoch names the creation of the stream as last seen. Event ids of another epoch are void.
+func (b *Bus) Epoch() string { return *b.epoch.Load() }
+
+func (b *Bus) refreshEpoch(ctx context.Context) (string, error) {
+	s, err := b.js.Stream(ctx, b.opt.Stream)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		if err := b.ensure(ctx); err != nil {
+			return "", err
+		}
+		return b.Epoch(), nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return b.setEpoch(s.CachedInfo().Created), nil
+}
+
+// watchConnection sends every follower back to the log after a reconnect: live entries may have been missed, and the
+// stream may be another one.
+func (b *Bus) watchConnection(ctx context.Context, connected <-chan nats.Status) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-connected:
+		}
+		rctx, cancel := context.WithTimeout(ctx, time.Minute)
+		err := retry(rctx, func(ctx context.Context) error {
+			_, err := b.refreshEpoch(ctx)
+			return err
+		})
+		cancel()
+		if err != nil && ctx.Err() == nil {
+			b.log.Warn("event log did not answer after a reconnect", "error", err)
+		}
+		b.mu.Lock()
+		for _, f := range b.followers {
+			f.ring()
+		}
+		b.mu.Unlock()
+	}
+}
+
+// objectStore returns the bucket for large entries and makes it on first use.
+func (b *Bus) objectStore(ctx context.Context) (jetstream.ObjectStore, error) {
+	b.mu.Lock()
+	o := b.objects
+	b.mu.Unlock()
+	if o != nil {
+		return o, nil
+	}
+	o, err := b.js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{
+		Bucket: b.large, Description: "Holdfast entries above the payload limit", Replicas: b.opt.Replicas, TTL: b.opt.MaxAge,
+	})
+	if err != nil {
+		return nil, unavailable("object bucket "+b.large, err)
+	}
+	b.mu.Lock()
+	b.objects = o
+	b.mu.Unlock()
+	return o, nil
+}
+
+// errNone: a leader read found nothing.
+var errNone = errors.New("no such entry")
+
+// leaderGet reads one message from the stream's leader. Direct gets may be answered by a replica that is behind; what
+// decides about a fence must not be.
+func (b *Bus) leaderGet(ctx context.Context, request map[string]any) (*nats.Msg, uint64, error) {
+	req, err := json.Marshal(request)
+	if err != nil {
+		return nil, 0, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	m, err := b.nc.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+b.opt.Stream, req)
+	if err != nil {
+		return nil, 0, unavailable("read from the log", err)
+	}
+	var resp struct {
+		Error   *jetstream.APIError `json:"error"`
+		Message *struct {
+			Subject string `json:"subject"`
+			Seq     uint64 `json:"seq"`
+			Hdrs    []byte `json:"hdrs"`
+			Data    []byte `json:"data"`
+		} `json:"message"`
+	}
+	if err := json.Unmarshal(m.Data, &resp); err != nil {
+		return nil, 0, unavailable("read from the log", err)
+	}
+	switch {
+	case resp.Error != nil && resp.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound:
+		return nil, 0, errNone
+	case resp.Error != nil && resp.Error.ErrorCode == jetstream.JSErrCodeStreamNotFound:
+		if err := b.ensure(ctx); err != nil {
+			return nil, 0, err
+		}
+		return nil, 0, errNone
+	case resp.Error != nil:
+		return nil, 0, unavailable("read from the log", resp.Error)
+	case resp.Message == nil:
+		return nil, 0, errNone
+	}
+	msg := &nats.Msg{Subject: resp.Message.Subject, Data: resp.Message.Data}
+	if len(resp.Message.Hdrs) > 0 {
+		if msg.Header, err = nats.DecodeHeadersMsg(resp.Message.Hdrs); err != nil {
+			return nil, 0, fmt.Errorf("entry %d: %w", resp.Message.Seq, err)
+		}
+	}
+	return msg, resp.Message.Seq, nil
+}
+
+// permanent ends a retry.
+type permanent struct{ error }
+
+func (p permanent) Unwrap() error { return p.error }
+
+// retry calls f until it succeeds, fails for good or ctx is done; then the last error is returned.
+func retry(ctx context.Context, f func(context.Context) error) error {
+	pause := retryFirst
+	for {
+		err := f(ctx)
+		if err == nil {
+			return nil
+		}
+		if p, ok := errors.AsType[permanent](err); ok {
+			return p.error
+		}
+		if wait(ctx, &pause) != nil {
+			return err
+		}
+	}
+}
+
+// wait sleeps for *pause, doubles it up to retryMost, and returns early with ctx's error.
+func wait(ctx context.Context, pause *time.Duration) error {
+	t := time.NewTimer(*pause)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		*pause = min(*pause*2, retryMost)
+		return nil
+	}
+}

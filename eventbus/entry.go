@@ -1,0 +1,249 @@
+package eventbus
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/holdfast-dev/holdfast/agui"
+)
+
+// Wire names of an entry. Logs that exist depend on them: add, never change.
+const (
+	headerThread     = "Holdfast-Thread" // percent-encoded id
+	headerRun        = "Holdfast-Run"    // percent-encoded id
+	headerWriter     = "Holdfast-Writer" // <execution>/<writer key>
+	headerGeneration = "Holdfast-Generation"
+	headerOrdinal    = "Holdfast-Ordinal" // outbox ordinal reached
+	headerOpen       = "Holdfast-Open"    // JSON of Open, or openInBody
+	headerFanout     = "Holdfast-Fanout"  // "1" while several lanes may be written
+	headerLarge      = "Holdfast-Large"   // name of the object that holds the body
+
+	// openInBody: the first line of the body is the JSON of Open.
+	openInBody = "@body"
+	// maxOpenHeader is the size in bytes from which Open moves into the body; headers count against the payload limit.
+	maxOpenHeader = 4 << 10
+
+	headerSequence     = "Nats-Sequence"      // of a republished message
+	headerLastSequence = "Nats-Last-Sequence" // of a republished message: previous sequence of its subject
+)
+
+// MaxEvent is the size in bytes above which an event is refused. AG-UI clients give up on a frame of 10 Mi characters;
+// this leaves room for the frame and for escapes.
+const MaxEvent = 8 << 20
+
+// Entry is one message of the log. It is shared by all readers of a run and must not be changed.
+type Entry struct {
+	Sequence uint64
+	Lane     string
+	Events   []json.RawMessage // one AG-UI event each, byte for byte as appended; none when the entry only opens or seals a lane
+	Terminal bool              // the last event ends the run
+
+	previous   uint64 // sequence before it on its lane
+	fanout     bool
+	size       int
+	checkpoint Checkpoint
+}
+
+// Checkpoint is what the last entry of a lane tells its next writer.
+type Checkpoint struct {
+	Sequence   uint64 // of the entry; 0 when the lane is empty
+	Execution  string // that owns the run
+	Writer     string // logical key of the writer, equal over its attempts
+	Generation Generation
+	Ordinal    int64 // of the last outbox event in the lane
+	Open       Unfinished
+}
+
+// Unfinished is what a writer had begun and not finished when it wrote an entry.
+type Unfinished struct {
+	Items  []Item `json:"items,omitempty"`  // in the order of opening
+	Shown  bool   `json:"shown,omitempty"`  // the writer has shown messages that no snapshot has restated since
+	Closed bool   `json:"closed,omitempty"` // the run has its terminal event
+
+	// Reasoned: the writer has shown reasoning. Unlike other messages a client keeps it over a snapshot that has none.
+	Reasoned bool `json:"reasoned,omitempty"`
+}
+
+// Item is something open on the wire.
+type Item struct {
+	Kind ItemKind `json:"kind"`
+	ID   string   `json:"id"`
+}
+
+// ItemKind says which event ends an Item.
+type ItemKind string
+
+// The kinds of items a writer may leave open.
+const (
+	ItemText          ItemKind = "text"
+	ItemReasoningSpan ItemKind = "span"
+	ItemReasoning     ItemKind = "reasoning"
+	ItemToolCall      ItemKind = "call"
+)
+
+// Ending returns the event that closes the item.
+func (i Item) Ending() agui.Event {
+	switch i.Kind {
+	case ItemText:
+		return &agui.TextMessageEnd{MessageID: agui.MessageID(i.ID)}
+	case ItemReasoning:
+		return &agui.ReasoningMessageEnd{MessageID: agui.MessageID(i.ID)}
+	case ItemReasoningSpan:
+		return &agui.ReasoningEnd{MessageID: agui.MessageID(i.ID)}
+	default:
+		return &agui.ToolCallEnd{ToolCallID: agui.ToolCallID(i.ID)}
+	}
+}
+
+// change is what one event does to Unfinished.
+type change struct {
+	kind     ItemKind
+	id       string
+	opens    bool
+	closes   bool
+	shows    bool // text or reasoning of the writer's own became visible
+	restates bool // MESSAGES_SNAPSHOT
+	ends     bool // terminal
+}
+
+func changeOf(e agui.Event) change {
+	switch e := e.(type) {
+	case *agui.TextMessageStart:
+		return change{kind: ItemText, id: string(e.MessageID), opens: true, shows: true}
+	case *agui.TextMessageEnd:
+		return change{kind: ItemText, id: string(e.MessageID), closes: true}
+	case *agui.ReasoningMessageStart:
+		return change{kind: ItemReasoning, id: string(e.MessageID), opens: true, shows: true}
+	case *agui.ReasoningMessageEnd:
+		return change{kind: ItemReasoning, id: string(e.MessageID), closes: true}
+	case *agui.ReasoningStart:
+		return change{kind: ItemReasoningSpan, id: string(e.MessageID), opens: true}
+	case *agui.ReasoningEnd:
+		return change{kind: ItemReasoningSpan, id: string(e.MessageID), closes: true}
+	case *agui.ToolCallStart:
+		return change{kind: ItemToolCall, id: string(e.ToolCallID), opens: true, shows: true}
+	case *agui.ToolCallEnd:
+		return change{kind: ItemToolCall, id: string(e.ToolCallID), closes: true}
+	case *agui.MessagesSnapshot:
+		return change{restates: true}
+	case *agui.RunFinished, *agui.RunError:
+		return change{ends: true}
+	}
+	return change{}
+}
+
+// apply folds one event of the writer's own.
+func (o *Unfinished) apply(c change) {
+	switch {
+	case c.opens:
+		o.Items = append(o.Items, Item{Kind: c.kind, ID: c.id})
+		o.Reasoned = o.Reasoned || c.kind == ItemReasoning
+	case c.closes:
+		for i, it := range o.Items {
+			if it.Kind == c.kind && it.ID == c.id {
+				o.Items = append(o.Items[:i:i], o.Items[i+1:]...)
+				break
+			}
+		}
+	case c.ends:
+		o.Closed = true
+	case c.restates:
+		o.Shown = false
+	}
+	if c.shows {
+		o.Shown = true
+	}
+}
+
+// message builds the NATS message of an entry without its fence.
+func (l *Lane) message(lines [][]byte, cp Checkpoint) (*nats.Msg, error) {
+	m := nats.NewMsg(l.subject)
+	m.Header[headerThread] = []string{l.thread}
+	m.Header[headerRun] = []string{l.run}
+	m.Header[headerWriter] = []string{cp.Execution + "/" + cp.Writer}
+	m.Header[headerGeneration] = []string{l.generation}
+	m.Header[headerOrdinal] = []string{strconv.FormatInt(cp.Ordinal, 10)}
+	if l.cfg.Fanout {
+		m.Header[headerFanout] = []string{"1"}
+	}
+	if o := cp.Open; len(o.Items) > 0 || o.Shown || o.Closed || o.Reasoned {
+		open, err := json.Marshal(cp.Open)
+		if err != nil {
+			return nil, fmt.Errorf("encode what is open: %w", err)
+		}
+		if len(open) > maxOpenHeader {
+			lines = append([][]byte{open}, lines...)
+			open = []byte(openInBody)
+		}
+		m.Header[headerOpen] = []string{string(open)}
+	}
+	m.Data = bytes.Join(lines, []byte{'\n'})
+	return m, nil
+}
+
+// parse reads an entry. It fetches a large body from the object bucket, which blocks.
+func (b *Bus) parse(ctx context.Context, m *nats.Msg, subject string, seq uint64) (*Entry, error) {
+	e := &Entry{Sequence: seq, Lane: subject[strings.LastIndexByte(subject, '.')+1:]}
+	bad := func(what string, err error) error { return fmt.Errorf("entry %d: %s: %w", seq, what, err) }
+	var err error
+	// The fence is stored with the entry, and so chains the entries of a lane.
+	if e.previous, err = strconv.ParseUint(m.Header.Get(jetstream.ExpectedLastSubjSeqHeader), 10, 64); err != nil {
+		return nil, bad("fence", err)
+	}
+	e.fanout = m.Header.Get(headerFanout) != ""
+	cp := &e.checkpoint
+	cp.Sequence = seq
+	cp.Execution, cp.Writer, _ = strings.Cut(m.Header.Get(headerWriter), "/")
+	if cp.Generation, err = ParseGeneration(m.Header.Get(headerGeneration)); err != nil {
+		return nil, bad("header", err)
+	}
+	if cp.Ordinal, err = strconv.ParseInt(m.Header.Get(headerOrdinal), 10, 64); err != nil {
+		return nil, bad("ordinal", err)
+	}
+	body := m.Data
+	if name := m.Header.Get(headerLarge); name != "" {
+		store, err := b.objectStore(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if body, err = store.GetBytes(ctx, name); err != nil {
+			return nil, unavailable("large entry "+strconv.FormatUint(seq, 10), err)
+		}
+	}
+	e.size = len(body) + 256 // what the entry itself takes, roughly
+	open := []byte(m.Header.Get(headerOpen))
+	if string(open) == openInBody {
+		open, body, _ = bytes.Cut(body, []byte{'\n'})
+	}
+	if len(open) > 0 {
+		if err := json.Unmarshal(open, &cp.Open); err != nil {
+			return nil, bad("what is open", err)
+		}
+	}
+	e.Terminal = cp.Open.Closed
+	if len(body) > 0 {
+		e.Events = make([]json.RawMessage, 0, bytes.Count(body, []byte{'\n'})+1)
+		for line := range bytes.SplitSeq(body, []byte{'\n'}) {
+			e.Events = append(e.Events, line)
+		}
+	}
+	return e, nil
+}
+
+// largeName names the object of a body by its run and its content.
+func largeName(m *nats.Msg) string {
+	sum := sha256.Sum256(m.Data)
+	return m.Subject + "." + hex.EncodeToString(sum[:])
+}
+
+func escape(id string) string { return url.PathEscape(id) }

@@ -1,0 +1,471 @@
+package eventbus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/synadia-io/orbit.go/jetstreamext"
+)
+
+const (
+	// batch bounds one read of history, in entries and bytes; a reader holds at most one.
+	batchEntries = 256
+	batchBytes   = 1 << 20
+
+	// tailEntries and tailBytes bound what a follower keeps for its readers. A reader further behind reads the log
+	// itself. One entry always stays.
+	tailEntries = 256
+	tailBytes   = 2 << 20
+
+	// liveBuffer is how many live entries may wait for a follower. Overflow only costs a look into the log.
+	liveBuffer = 512
+
+	// checkEvery is how often a follower that hears nothing looks into the log, because a live entry may have been
+	// lost: core NATS delivers at most once.
+	checkEvery = 15 * time.Second
+)
+
+// Reader reads one run in the log's order, from a place in its history on into the live end, without gap or repeat.
+// Readers of one run in one process share one core subscription and one look into the log. A Reader is for one
+// goroutine; it must be closed.
+type Reader struct {
+	f        *follower
+	cursor   uint64 // sequence of the last entry delivered
+	chain    chain
+	buffered []*Entry
+	ended    bool
+}
+
+// Follow starts reading the run behind the entry with sequence after; 0 reads it whole. A run that has no entries yet
+// is waited for. Nothing is read before the first Next.
+//
+// Whoever passes on an after from outside resolves it first, see Resolve.
+func (b *Bus) Follow(key RunKey, after uint64) *Reader {
+	r := &Reader{cursor: after, chain: chain{whole: after == 0}}
+	r.f = b.follower(key, after)
+	return r
+}
+
+// Next returns the next entry. It blocks until there is one, the run has ended (io.EOF, after the entry with the
+// terminal event), or ctx is done. ErrGone means that entries between the last one and the next were deleted, or that
+// the stream was made anew. After an error of ctx, Next may be called again.
+func (r *Reader) Next(ctx context.Context) (*Entry, error) {
+	for {
+		if r.ended {
+			return nil, io.EOF
+		}
+		if len(r.buffered) > 0 {
+			e := r.buffered[0]
+			r.buffered = r.buffered[1:]
+			return r.deliver(e)
+		}
+		e, changed, err := r.f.next(r.cursor)
+		if err != nil {
+			return nil, err
+		}
+		if e != nil {
+			return r.deliver(e)
+		}
+		if changed != nil {
+			select {
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			case <-changed:
+				continue
+			}
+		}
+		// The follower's tail starts behind the cursor: read the log.
+		r.buffered, err = r.f.bus.history(ctx, r.f.key, r.cursor, batchEntries)
+		if err != nil {
+			return nil, err
+		}
+		if len(r.buffered) == 0 {
+			// The replica that answered is behind the follower. It will catch up; don't spin.
+			pause := retryFirst
+			if err := wait(ctx, &pause); err != nil {
+				return nil, err
+			}
+		}
+	}
+}
+
+func (r *Reader) deliver(e *Entry) (*Entry, error) {
+	if err := r.chain.follows(e); err != nil {
+		return nil, err
+	}
+	r.cursor = e.Sequence
+	r.ended = e.Terminal
+	return e, nil
+}
+
+// Close releases the reader.
+func (r *Reader) Close() { r.f.release() }
+
+// chain checks that no entry of a lane is missing: each carries the sequence of the one before it.
+type chain struct {
+	whole bool // read from the start of the run: the first entry of a lane has none before it
+	last  map[string]uint64
+}
+
+func (c *chain) follows(e *Entry) error {
+	last, known := c.last[e.Lane]
+	if (known || c.whole) && e.previous != last {
+		return fmt.Errorf("entry %d follows %d on lane %s, not %d: %w", e.Sequence, e.previous, e.Lane, last, ErrGone)
+	}
+	if c.last == nil {
+		c.last = make(map[string]uint64, 1)
+	}
+	c.last[e.Lane] = e.Sequence
+	return nil
+}
+
+// history returns up to limit entries of the run behind after, in order. It asks any replica, so the answer may end
+// before the log does, but has no holes.
+func (b *Bus) history(ctx context.Context, key RunKey, after uint64, limit int) ([]*Entry, error) {
+	return b.scan(ctx, b.prefix+key.tokens()+".*", after, limit)
+}
+
+func (b *Bus) scan(ctx context.Context, filter string, after uint64, limit int) ([]*Entry, error) {
+	rctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	msgs, err := jetstreamext.GetBatch(rctx, b.js, b.opt.Stream, limit,
+		jetstreamext.GetBatchSubject(filter), jetstreamext.GetBatchSeq(after+1), jetstreamext.GetBatchMaxBytes(batchBytes))
+	if err != nil {
+		return nil, unavailable("read history", err)
+	}
+	var entries []*Entry
+	for m, err := range msgs {
+		if errors.Is(err, jetstreamext.ErrNoMessages) {
+			break
+		}
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			if len(entries) > 0 {
+				break // what came is in order and without holes
+			}
+			return nil, unavailable("read history", err)
+		}
+		e, err := b.parse(rctx, &nats.Msg{Subject: m.Subject, Header: m.Header, Data: m.Data}, m.Subject, m.Sequence)
+		if err != nil {
+			if len(entries) > 0 && errors.Is(err, ErrUnavailable) {
+				break
+			}
+			return nil, err
+		}
+		entries = append(entries, e)
+	}
+	return entries, nil
+}
+
+// follower keeps the live end of one run for all its readers in this process.
+//
+// Invariant: tail holds every entry of the run with base < sequence ≤ head, in order. A live entry extends it only
+// while the main lane is alone and the entry names the one last seen as its predecessor. In every other case (fan-out,
+// a lost live entry, a reconnect) a live entry is just a doorbell, and the log says what comes next.
+type follower struct {
+	bus *Bus
+	key RunKey
+	id  string
+
+	cancel context.CancelFunc
+	bell   chan struct{}
+
+	mu      sync.Mutex
+	refs    int
+	changed chan struct{} // closed and replaced when the tail grows or err is set
+	tail    []*Entry
+	bytes   int
+	base    uint64
+	head    uint64
+	err     error
+}
+
+// follower returns the run's follower, started if need be, with a reference for the caller.
+func (b *Bus) follower(key RunKey, after uint64) *follower {
+	id := key.tokens()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if f, ok := b.followers[id]; ok && f.failure() == nil {
+		f.mu.Lock()
+		f.refs++
+		f.mu.Unlock()
+		return f
+	}
+	f := &follower{
+		bus: b, key: key, id: id, refs: 1, base: after, head: after,
+		bell: make(chan struct{}, 1), changed: make(chan struct{}),
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	f.cancel = cancel
+	if b.closed {
+		f.err = ErrUnavailable
+		cancel()
+		return f
+	}
+	b.followers[id] = f
+	b.done.Go(func() {
+		if err := f.run(ctx); err != nil {
+			f.fail(err)
+		}
+	})
+	return f
+}
+
+func (f *follower) release() {
+	f.bus.mu.Lock()
+	defer f.bus.mu.Unlock()
+	f.mu.Lock()
+	f.refs--
+	last := f.refs == 0
+	f.mu.Unlock()
+	if last {
+		f.cancel()
+		if f.bus.followers[f.id] == f {
+			delete(f.bus.followers, f.id)
+		}
+	}
+}
+
+func (f *follower) ring() {
+	select {
+	case f.bell <- struct{}{}:
+	default:
+	}
+}
+
+func (f *follower) failure() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.err
+}
+
+func (f *follower) fail(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.err == nil {
+		f.err = err
+	}
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+// next returns the entry behind cursor if the tail has it; else a channel that is closed when it may; else, when the
+// cursor lies before the tail, neither.
+func (f *follower) next(cursor uint64) (*Entry, <-chan struct{}, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if cursor < f.base {
+		return nil, nil, nil
+	}
+	if cursor < f.head {
+		i, _ := slices.BinarySearchFunc(f.tail, cursor+1, func(e *Entry, seq uint64) int {
+			switch {
+			case e.Sequence < seq:
+				return -1
+			case e.Sequence > seq:
+				return 1
+			}
+			return 0
+		})
+		return f.tail[i], nil, nil
+	}
+	if f.err != nil {
+		return nil, nil, f.err
+	}
+	return nil, f.changed, nil
+}
+
+func (f *follower) extend(entries []*Entry) {
+	if len(entries) == 0 {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, e := range entries {
+		f.tail = append(f.tail, e)
+		f.bytes += e.size
+		f.head = e.Sequence
+	}
+	drop := 0
+	for len(f.tail)-drop > 1 && (len(f.tail)-drop > tailEntries || f.bytes > tailBytes) {
+		f.bytes -= f.tail[drop].size
+		f.base = f.tail[drop].Sequence
+		drop++
+	}
+	if drop > 0 {
+		f.tail = append([]*Entry(nil), f.tail[drop:]...)
+	}
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+// position is what a follower knows of the run's end.
+type position struct {
+	head   uint64
+	main   uint64 // last entry of the main lane, valid when known
+	known  bool
+	fanout bool
+	ended  bool
+}
+
+func (p *position) pass(e *Entry) {
+	p.head, p.fanout, p.ended = e.Sequence, e.fanout, p.ended || e.Terminal
+	if e.Lane == MainLane {
+		p.main, p.known = e.Sequence, true
+	} else {
+		p.fanout = true
+	}
+}
+
+func (f *follower) run(ctx context.Context) error {
+	live := make(chan *nats.Msg, liveBuffer)
+	sub, err := f.subscribe(ctx, live)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+
+	epoch := f.bus.Epoch()
+	// A run read from its start is known to have nothing before it; joined in its middle, it may be in a fan-out.
+	at := position{head: f.head, known: f.head == 0, fanout: f.head != 0}
+	want := uint64(0) // a live entry said that the log reaches this far
+	dropped := 0      // live entries that found the buffer full
+	if err := f.catchUp(ctx, &at); err != nil {
+		return err
+	}
+	check := time.NewTicker(checkEvery)
+	defer check.Stop()
+	pause := retryFirst
+	for !at.ended {
+		var again <-chan time.Time
+		var timer *time.Timer
+		if want > at.head {
+			timer = time.NewTimer(pause)
+			again = timer.C
+			pause = min(pause*2, retryMost)
+		} else {
+			pause = retryFirst
+		}
+		look := true
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-f.bell:
+		case <-check.C:
+		case <-again:
+		case m := <-live:
+			if f.bus.loseLive != nil && f.bus.loseLive() {
+				continue
+			}
+			if len(live) == 0 {
+				if d, _ := sub.Dropped(); d > dropped {
+					dropped = d
+					break
+				}
+			}
+			seq, err := strconv.ParseUint(m.Header.Get(headerSequence), 10, 64)
+			if err != nil || seq <= at.head {
+				look = false
+				break
+			}
+			if e := f.direct(ctx, m, seq, at); e != nil {
+				at.pass(e)
+				f.extend([]*Entry{e})
+				look = false
+				break
+			}
+			want = max(want, seq)
+		}
+		if timer != nil {
+			timer.Stop()
+		}
+		if f.bus.Epoch() != epoch {
+			return fmt.Errorf("the stream was made anew: %w", ErrGone)
+		}
+		if !look {
+			continue
+		}
+		if err := f.catchUp(ctx, &at); err != nil {
+			return err
+		}
+	}
+	return nil // everything is in the tail or in the log, and nothing can follow
+}
+
+func (f *follower) subscribe(ctx context.Context, live chan *nats.Msg) (*nats.Subscription, error) {
+	var sub *nats.Subscription
+	err := retry(ctx, func(ctx context.Context) error {
+		var err error
+		if sub == nil {
+			sub, err = f.bus.nc.ChanSubscribe(f.bus.live+f.id+".*", live)
+			if err != nil {
+				return unavailable("subscribe", err)
+			}
+		}
+		fctx, cancel := context.WithTimeout(ctx, requestTimeout)
+		defer cancel()
+		if err := f.bus.nc.FlushWithContext(fctx); err != nil {
+			return unavailable("subscribe", err)
+		}
+		return nil
+	})
+	if err != nil && sub != nil {
+		_ = sub.Unsubscribe()
+	}
+	return sub, err
+}
+
+// direct returns the live entry itself if nothing can lie between it and the position.
+func (f *follower) direct(ctx context.Context, m *nats.Msg, seq uint64, at position) *Entry {
+	if at.fanout || !at.known || at.main != at.head || m.Header.Get(headerFanout) != "" || m.Header.Get(headerLarge) != "" {
+		return nil
+	}
+	if m.Header.Get(headerLastSequence) != strconv.FormatUint(at.main, 10) {
+		return nil
+	}
+	e, err := f.bus.parse(ctx, m, m.Subject, seq)
+	if err != nil || e.Lane != MainLane {
+		return nil
+	}
+	return e
+}
+
+// catchUp reads the log from the position to what the replica that answers has. While NATS is away it keeps the
+// position; the reconnect or the next check comes back.
+func (f *follower) catchUp(ctx context.Context, at *position) error {
+	for {
+		entries, err := f.bus.history(ctx, f.key, at.head, batchEntries)
+		if err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if !errors.Is(err, ErrUnavailable) {
+				return err
+			}
+			f.bus.log.Debug("run follower waits for the log", "run", f.id, "error", err)
+			return nil
+		}
+		if len(entries) == 0 {
+			if at.head == 0 {
+				at.fanout = false
+			}
+			return nil
+		}
+		for _, e := range entries {
+			at.pass(e)
+		}
+		f.extend(entries)
+		if at.ended {
+			return nil
+		}
+	}
+}

@@ -1,0 +1,504 @@
+package eventbus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/holdfast-dev/holdfast/agui"
+)
+
+// LaneConfig says which lane is written, by whom.
+type LaneConfig struct {
+	Run        RunKey
+	Lane       string // MainLane, or a number given out by the workflow
+	Execution  string // first Temporal run id of the execution that owns the run
+	Writer     string // logical key, the same for every attempt: "turn-3", "call-7"
+	Generation Generation
+	Fanout     bool // other lanes of the run may be written meanwhile
+	Claim      bool // the lane's last writer may still be at work, though it was given up
+}
+
+func (c LaneConfig) validate() error {
+	switch {
+	case c.Lane == "" || strings.Trim(c.Lane, "0123456789") != "":
+		return fmt.Errorf("lane %q: want a number", c.Lane)
+	case c.Execution == "" || strings.ContainsAny(c.Execution, "/\r\n"):
+		return fmt.Errorf("lane execution %q: want a Temporal run id", c.Execution)
+	case c.Writer == "" || strings.ContainsAny(c.Writer, "\r\n"):
+		return fmt.Errorf("lane writer %q: want a key", c.Writer)
+	}
+	return nil
+}
+
+// maxPending is how many bytes of events may wait in a lane before Append blocks: enough to ride over an outage of a
+// minute at reading speed, small enough for a thousand lanes.
+const maxPending = 1 << 20
+
+// Lane is a fenced writer. At most one publish is in flight; events that come meanwhile go out together as the next
+// entry, so that a slow stream has the latency of one publish and a fast one makes large entries.
+//
+// Events are in the log in the order of the calls. A Lane may be used from several goroutines, whose events interleave.
+// Once a call has returned an error other than a context's, nothing more is appended and every later call returns it.
+type Lane struct {
+	bus        *Bus
+	cfg        LaneConfig
+	subject    string
+	thread     string // percent-encoded
+	run        string
+	generation string
+	previous   Checkpoint
+
+	ctx    context.Context // of publishing; ends with Close
+	cancel context.CancelFunc
+
+	mu        sync.Mutex
+	moved     chan struct{} // closed and replaced when pending shrank, or err was set
+	pending   []line
+	bytes     int
+	running   bool // a committer is at work
+	err       error
+	appended  Checkpoint // state of the last entry that is known to be in the log
+	ordinal   int64      // of the last outbox event handed in
+	nextOpen  Unfinished // state after the last entry handed to the committer
+	unclaimed bool       // nothing appended yet
+}
+
+// line is one encoded event on its way.
+type line struct {
+	data    []byte
+	change  change
+	ordinal int64 // of the outbox event, 0 for the writer's own
+}
+
+// OpenLane opens a lane for writing. It reads the lane's checkpoint from the leader and blocks until the log has
+// answered or ctx is done.
+//
+// It returns ErrNotOwner, ErrFenced or ErrClosed, each before anything is appended. A second or later attempt, and a
+// writer with Claim, claims the lane with an entry without events: from the return of OpenLane on, no earlier writer
+// can append.
+// What the lane's last writer left behind is in Previous.
+//
+// The rule rests on generations, not on sequences alone: an attempt that was stopped before its first read would
+// otherwise wake, read the newest sequence and fence its rightful successor.
+func (b *Bus) OpenLane(ctx context.Context, cfg LaneConfig) (*Lane, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	l := &Lane{
+		bus: b, cfg: cfg,
+		subject:    b.prefix + cfg.Run.tokens() + "." + cfg.Lane,
+		thread:     escape(cfg.Run.Thread),
+		run:        escape(cfg.Run.Run),
+		generation: cfg.Generation.String(),
+		moved:      make(chan struct{}),
+		unclaimed:  true,
+	}
+	if cp, err := l.read(ctx); err != nil {
+		return nil, fmt.Errorf("open lane %s of %s: %w", cfg.Lane, cfg.Run, err)
+	} else if err := l.inherit(cp); err != nil {
+		return nil, fmt.Errorf("open lane %s of %s: %w", cfg.Lane, cfg.Run, err)
+	}
+	l.ctx, l.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	if cfg.Claim || cfg.Generation.Attempt > 1 {
+		if err := l.publish(ctx, nil); err != nil {
+			l.cancel()
+			return nil, fmt.Errorf("claim lane %s of %s: %w", cfg.Lane, cfg.Run, err)
+		}
+	}
+	return l, nil
+}
+
+// read gets the lane's checkpoint, trying until ctx is done.
+func (l *Lane) read(ctx context.Context) (Checkpoint, error) {
+	var cp Checkpoint
+	err := retry(ctx, func(ctx context.Context) error {
+		m, seq, err := l.bus.leaderGet(ctx, map[string]any{"last_by_subj": l.subject})
+		if errors.Is(err, errNone) {
+			cp = Checkpoint{}
+			return nil
+		}
+		if errors.Is(err, ErrUnavailable) {
+			return err
+		}
+		if err != nil {
+			return permanent{err}
+		}
+		if m.Header.Get(headerOpen) != openInBody {
+			delete(m.Header, headerLarge) // a checkpoint needs no body
+		}
+		e, err := l.bus.parse(ctx, m, m.Subject, seq)
+		if errors.Is(err, ErrUnavailable) {
+			return err
+		}
+		if err != nil {
+			return permanent{err}
+		}
+		cp = e.checkpoint
+		return nil
+	})
+	return cp, err
+}
+
+// inherit judges the entry before the writer's first and takes over from it.
+func (l *Lane) inherit(cp Checkpoint) error {
+	if cp.Sequence > 0 {
+		switch {
+		case cp.Execution != l.cfg.Execution:
+			return ErrNotOwner
+		case cp.Generation.Compare(l.cfg.Generation) > 0:
+			return ErrFenced
+		case cp.Open.Closed:
+			return ErrClosed
+		}
+	}
+	l.previous, l.appended = cp, cp
+	l.ordinal = cp.Ordinal
+	l.nextOpen = Unfinished{Items: append([]Item(nil), cp.Open.Items...)}
+	if cp.Writer == l.cfg.Writer {
+		l.nextOpen.Shown, l.nextOpen.Reasoned = cp.Open.Shown, cp.Open.Reasoned
+	}
+	return nil
+}
+
+// Previous is the checkpoint found when the lane was opened, before anything of this writer's.
+func (l *Lane) Previous() Checkpoint { return l.previous }
+
+// TookOver reports whether an earlier attempt of the same writer has shown messages that no snapshot has restated, so
+// that the caller must restate the conversation before it shows anything.
+func (l *Lane) TookOver() bool {
+	return l.previous.Writer == l.cfg.Writer && l.previous.Open.Shown
+}
+
+// Reasoned reports whether an earlier attempt of the same writer has shown reasoning.
+func (l *Lane) Reasoned() bool {
+	return l.previous.Writer == l.cfg.Writer && l.previous.Open.Reasoned
+}
+
+// CloseInherited appends the endings of what the previous writer left open, innermost first.
+func (l *Lane) CloseInherited(ctx context.Context) error {
+	items := l.previous.Open.Items
+	for i := len(items) - 1; i >= 0; i-- {
+		if err := l.Append(ctx, items[i].Ending()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Append hands in events of the writer's own. It returns when they are in order behind all earlier ones, not when they
+// are in the log (see Flush), and blocks only while more than maxPending bytes wait.
+func (l *Lane) Append(ctx context.Context, events ...agui.Event) error {
+	for _, e := range events {
+		data, err := agui.Encode(e)
+		if err != nil {
+			return fmt.Errorf("append %s: %w", e.Type(), err)
+		}
+		if err := l.put(ctx, line{data: data, change: changeOf(e)}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// AppendOutbox hands in outbox events, of which the first has the ordinal first and each further one the next. Those
+// that the lane already holds are passed over, which makes carrying an outbox again harmless.
+//
+// Brackets of outbox events belong to the workflow: they do not show in a checkpoint's Open. Only an event that ends
+// the run or restates the messages does.
+func (l *Lane) AppendOutbox(ctx context.Context, first int64, events ...agui.Event) error {
+	for i, e := range events {
+		ordinal := first + int64(i)
+		l.mu.Lock()
+		done := ordinal <= l.ordinal
+		l.mu.Unlock()
+		if done {
+			continue
+		}
+		data, err := agui.Encode(e)
+		if err != nil {
+			return fmt.Errorf("append %s: %w", e.Type(), err)
+		}
+		c := changeOf(e)
+		c.opens, c.closes, c.shows = false, false, false
+		if err := l.put(ctx, line{data: data, change: c, ordinal: ordinal}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Seal appends an entry without events, so that no writer of a lower generation can append any more.
+func (l *Lane) Seal(ctx context.Context) error {
+	if err := l.Flush(ctx); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	claimed := !l.unclaimed
+	l.mu.Unlock()
+	if claimed {
+		return nil // an entry of this generation is there already
+	}
+	return l.publish(ctx, nil)
+}
+
+func (l *Lane) put(ctx context.Context, n line) error {
+	if len(n.data) > MaxEvent {
+		return &TooLargeError{Size: len(n.data), Limit: MaxEvent}
+	}
+	l.mu.Lock()
+	for l.err == nil && l.bytes > maxPending {
+		moved := l.moved
+		l.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-moved:
+		}
+		l.mu.Lock()
+	}
+	defer l.mu.Unlock()
+	if l.err != nil {
+		return l.err
+	}
+	if n.ordinal > 0 {
+		l.ordinal = n.ordinal
+	}
+	l.pending = append(l.pending, n)
+	l.bytes += len(n.data)
+	if !l.running {
+		l.running = true
+		go l.commit()
+	}
+	return nil
+}
+
+// commit publishes what is pending until nothing is. It is the only caller of publish while it runs.
+func (l *Lane) commit() {
+	for {
+		l.mu.Lock()
+		if len(l.pending) == 0 || l.err != nil {
+			l.running = false
+			l.signal()
+			l.mu.Unlock()
+			return
+		}
+		lines := l.take()
+		l.mu.Unlock()
+
+		err := l.publish(l.ctx, lines)
+
+		l.mu.Lock()
+		if err != nil && l.err == nil {
+			l.err = fmt.Errorf("append to lane %s of %s: %w", l.cfg.Lane, l.cfg.Run, err)
+			l.pending, l.bytes = nil, 0
+		}
+		l.signal()
+		l.mu.Unlock()
+	}
+}
+
+// signal wakes who waits. l.mu is held.
+func (l *Lane) signal() {
+	close(l.moved)
+	l.moved = make(chan struct{})
+}
+
+// take removes as many pending lines as fit into one entry; a line that is too large for any entry goes alone. l.mu is
+// held.
+func (l *Lane) take() []line {
+	size, n := 0, 0
+	for _, p := range l.pending {
+		if n > 0 && size+len(p.data)+1 > l.bus.maxBody {
+			break
+		}
+		size += len(p.data) + 1
+		n++
+	}
+	lines := l.pending[:n:n]
+	l.pending = l.pending[n:]
+	if len(l.pending) == 0 {
+		l.pending = nil
+	}
+	l.bytes -= size - n
+	return lines
+}
+
+// entry builds the next entry from lines and the state that the last one left. l.mu is held.
+func (l *Lane) entry(lines []line) (*nats.Msg, Checkpoint, error) {
+	cp := Checkpoint{
+		Execution: l.cfg.Execution, Writer: l.cfg.Writer, Generation: l.cfg.Generation,
+		Ordinal: l.appended.Ordinal, Open: l.nextOpen,
+	}
+	cp.Open.Items = append([]Item(nil), l.nextOpen.Items...)
+	bodies := make([][]byte, len(lines), len(lines)+1)
+	for i, n := range lines {
+		bodies[i] = n.data
+		cp.Open.apply(n.change)
+		if n.ordinal > 0 {
+			cp.Ordinal = n.ordinal
+		}
+	}
+	m, err := l.message(bodies, cp)
+	return m, cp, err
+}
+
+// publish appends one entry under the fence and returns when it is known to be in the log. No lines make an entry that
+// only claims or seals.
+//
+// A refusal (codes 10071, 10164 and 10158) is never taken at its word: on a replicated stream it is as ambiguous as a
+// time-out. The lane's last entry, read from the leader, decides. Because only one publish is in flight, an entry of
+// this generation behind the one last known can only be this one.
+func (l *Lane) publish(ctx context.Context, lines []line) error {
+	var m *nats.Msg
+	var cp Checkpoint
+	pause := retryFirst
+	for {
+		l.mu.Lock()
+		expected := l.appended.Sequence
+		var err error
+		if m == nil {
+			m, cp, err = l.entry(lines)
+		}
+		l.mu.Unlock()
+		if err != nil {
+			return err
+		}
+		if len(m.Data) > l.bus.maxBody {
+			if err := l.bus.store(ctx, m); err != nil {
+				return err
+			}
+		}
+		seq, err := l.try(ctx, m, expected)
+		if err == nil {
+			l.landed(cp, seq)
+			return nil
+		}
+		if errors.Is(err, nats.ErrMaxPayload) {
+			return err
+		}
+		last, rerr := l.read(ctx)
+		switch {
+		case rerr != nil:
+			return rerr // only when ctx is done, or the entry can't be read
+		case last.Sequence == expected:
+			if err := wait(ctx, &pause); err != nil {
+				return err
+			}
+		case last.Sequence < expected:
+			return ErrLaneLost
+		case last.Generation == l.cfg.Generation && last.Execution == l.cfg.Execution:
+			l.landed(cp, last.Sequence) // the ack was lost
+			return nil
+		default:
+			// Somebody else's: a successor, another owner, or a leftover whose entry came in before the first of ours.
+			l.mu.Lock()
+			first := l.unclaimed
+			err := l.inherit(last)
+			l.mu.Unlock()
+			if err != nil {
+				return err
+			}
+			if !first {
+				return fmt.Errorf("entry %d of generation %s behind one of %s: %w", last.Sequence, last.Generation, l.cfg.Generation, ErrLaneLost)
+			}
+			lines = slices.DeleteFunc(slices.Clone(lines), func(n line) bool { return n.ordinal > 0 && n.ordinal <= last.Ordinal })
+			m = nil
+		}
+	}
+}
+
+func (l *Lane) try(ctx context.Context, m *nats.Msg, expected uint64) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	ack, err := l.bus.js.PublishMsg(ctx, m, jetstream.WithExpectLastSequencePerSubject(expected))
+	if err != nil {
+		return 0, err
+	}
+	if l.bus.loseAck != nil && l.bus.loseAck() {
+		return 0, nats.ErrTimeout
+	}
+	return ack.Sequence, nil
+}
+
+func (l *Lane) landed(cp Checkpoint, seq uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	cp.Sequence = seq
+	l.appended, l.nextOpen, l.unclaimed = cp, cp.Open, false
+}
+
+// Err returns the error that ended the lane, or nil.
+func (l *Lane) Err() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
+// Flush blocks until everything handed in before is in the log, the lane has failed, or ctx is done.
+func (l *Lane) Flush(ctx context.Context) error {
+	l.mu.Lock()
+	for l.running && l.err == nil {
+		moved := l.moved
+		l.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("flush lane %s of %s: %w", l.cfg.Lane, l.cfg.Run, ctx.Err())
+		case <-moved:
+		}
+		l.mu.Lock()
+	}
+	defer l.mu.Unlock()
+	return l.err
+}
+
+// Close flushes and ends the lane. It must be called once, also after errors; it returns what Flush would.
+func (l *Lane) Close(ctx context.Context) error {
+	err := l.Flush(ctx)
+	l.cancel()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.running { // a publish that was cut returns at once
+		moved := l.moved
+		l.mu.Unlock()
+		<-moved
+		l.mu.Lock()
+	}
+	if l.err == nil {
+		l.err = ErrLaneDone
+	}
+	return err
+}
+
+// store moves the body into the object bucket. The name is the content's, so that a retry makes no second object.
+func (b *Bus) store(ctx context.Context, m *nats.Msg) error {
+	name := largeName(m)
+	err := retry(ctx, func(ctx context.Context) error {
+		o, err := b.objectStore(ctx)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(ctx, largeTimeout)
+		defer cancel()
+		if _, err := o.PutBytes(ctx, name, m.Data); err != nil {
+			return unavailable("store large entry", err)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	m.Data = nil
+	m.Header[headerLarge] = []string{name}
+	return nil
+}
+
+// largeTimeout bounds the storing of one large entry of up to MaxEvent bytes.
+const largeTimeout = 30 * time.Second

@@ -1,0 +1,138 @@
+package eventbus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/agui"
+)
+
+// Run is what the log knows of one run.
+type Run struct {
+	First    *Entry // entry that opened the main lane
+	Terminal bool   // the run has its terminal event
+}
+
+// Run looks a run up, from the leader for whether it has ended. It returns ErrUnknownRun when the log holds nothing of
+// it, and ErrGone when its beginning was deleted.
+func (b *Bus) Run(ctx context.Context, key RunKey) (Run, error) {
+	lane := b.prefix + key.tokens() + "." + MainLane
+	m, seq, err := b.leaderGet(ctx, map[string]any{"last_by_subj": lane})
+	if errors.Is(err, errNone) {
+		return Run{}, ErrUnknownRun
+	}
+	if err != nil {
+		return Run{}, err
+	}
+	last, err := b.parse(ctx, m, m.Subject, seq)
+	if err != nil {
+		return Run{}, err
+	}
+	m, seq, err = b.leaderGet(ctx, map[string]any{"next_by_subj": lane, "seq": 1})
+	if errors.Is(err, errNone) {
+		return Run{}, ErrGone
+	}
+	if err != nil {
+		return Run{}, err
+	}
+	first, err := b.parse(ctx, m, m.Subject, seq)
+	if err != nil {
+		return Run{}, err
+	}
+	if first.previous != 0 {
+		return Run{}, ErrGone
+	}
+	return Run{First: first, Terminal: last.Terminal}, nil
+}
+
+// ThreadEnd returns the sequence of the last entry of any run of the thread, 0 if there is none. A run that starts
+// later lies behind it.
+func (b *Bus) ThreadEnd(ctx context.Context, key RunKey) (uint64, error) {
+	tokens := key.tokens()
+	thread := tokens[:strings.LastIndexByte(tokens, '.')]
+	_, seq, err := b.leaderGet(ctx, map[string]any{"last_by_subj": b.prefix + thread + ".>"})
+	if errors.Is(err, errNone) {
+		return 0, nil
+	}
+	return seq, err
+}
+
+// Resolve turns an event id from outside into a place to follow from: pass after to Follow, and leave out the first
+// skip events of the first entry.
+//
+// It returns ErrGone if the id is of a log that was made anew or its entry was deleted, ErrForeignEvent if the id is
+// another run's, and ErrBadEventID if its entry has no such event. So no reader ever waits for an event that can't
+// come, and none reads another run's.
+func (b *Bus) Resolve(ctx context.Context, key RunKey, id EventID) (after uint64, skip int, err error) {
+	epoch, err := b.refreshEpoch(ctx)
+	if err != nil {
+		return 0, 0, unavailable("event id", err)
+	}
+	if id.Epoch != epoch {
+		return 0, 0, fmt.Errorf("event id of another log: %w", ErrGone)
+	}
+	m, seq, err := b.leaderGet(ctx, map[string]any{"seq": id.Sequence})
+	if errors.Is(err, errNone) {
+		return 0, 0, fmt.Errorf("event id: %w", ErrGone)
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	if !strings.HasPrefix(m.Subject, b.prefix+key.tokens()+".") {
+		return 0, 0, ErrForeignEvent
+	}
+	e, err := b.parse(ctx, m, m.Subject, seq)
+	if err != nil {
+		return 0, 0, err
+	}
+	if id.Index >= len(e.Events) {
+		return 0, 0, ErrBadEventID
+	}
+	return id.Sequence - 1, id.Index + 1, nil
+}
+
+// CloseRun appends a terminal event to a run whose execution is over without having written one, so that every reader
+// sees the same single end. It does nothing if the run is closed. The caller has made sure that nothing of the
+// execution will go on; started is the start of its last workflow run in Unix nanoseconds.
+//
+// Unlike a lane's writers it doesn't know the owner, so it takes the lane's. It returns ErrUnknownRun if there is no
+// log to close.
+func (b *Bus) CloseRun(ctx context.Context, key RunKey, started int64, terminal agui.Event) error {
+	l := &Lane{bus: b, subject: b.prefix + key.tokens() + "." + MainLane}
+	for {
+		cp, err := l.read(ctx)
+		switch {
+		case err != nil:
+			return err
+		case cp.Sequence == 0:
+			return ErrUnknownRun
+		case cp.Open.Closed:
+			return nil
+		}
+		g := cp.Generation
+		g.Start = max(g.Start, started)
+		g.Number++
+		g.Number |= closingNumber
+		lane, err := b.OpenLane(ctx, LaneConfig{Run: key, Lane: MainLane, Execution: cp.Execution, Writer: "gateway", Generation: g, Claim: true})
+		if errors.Is(err, ErrClosed) {
+			return nil
+		}
+		if errors.Is(err, ErrFenced) {
+			continue // another gateway closes it
+		}
+		if err != nil {
+			return err
+		}
+		err = errors.Join(lane.AppendOutbox(ctx, lane.Previous().Ordinal+1, terminal), lane.Close(ctx))
+		if errors.Is(err, ErrFenced) || errors.Is(err, ErrClosed) {
+			continue
+		}
+		return err
+	}
+}
+
+// closingNumber is above any number that a workflow run gives its writers, so that the closing of a dead run fences
+// them all.
+const closingNumber = 1 << 40

@@ -1,0 +1,128 @@
+package workflows
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/operatorservice/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/holdfast-dev/holdfast/agui"
+	"github.com/holdfast-dev/holdfast/eventbus/subject"
+)
+
+// requestTimeout bounds one call to Temporal's frontend. The SDK retries within it.
+const requestTimeout = 5 * time.Second
+
+// Client starts and steers runs. It is what a gateway uses, and safe for concurrent use.
+type Client struct {
+	temporal client.Client
+}
+
+// NewClient returns a client on a connection to Temporal, which stays the caller's.
+func NewClient(c client.Client) *Client { return &Client{temporal: c} }
+
+var (
+	keyTenant = temporal.NewSearchAttributeKeyKeyword(attributeTenant)
+	keyAgent  = temporal.NewSearchAttributeKeyKeyword(attributeAgent)
+)
+
+// EnsureSearchAttributes makes the search attributes of runs known to the namespace; it does nothing where they are.
+// Where the connection may not do that (Temporal Cloud), the operator creates them once.
+func EnsureSearchAttributes(ctx context.Context, c client.Client, namespace string) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	_, err := c.OperatorService().AddSearchAttributes(ctx, &operatorservice.AddSearchAttributesRequest{
+		Namespace: namespace,
+		SearchAttributes: map[string]enumspb.IndexedValueType{
+			attributeTenant: enumspb.INDEXED_VALUE_TYPE_KEYWORD, attributeAgent: enumspb.INDEXED_VALUE_TYPE_KEYWORD,
+			"HoldfastStatus": enumspb.INDEXED_VALUE_TYPE_KEYWORD, "HoldfastWaitingSince": enumspb.INDEXED_VALUE_TYPE_DATETIME,
+		},
+	})
+	var exists *serviceerror.AlreadyExists
+	if err != nil && !errors.As(err, &exists) {
+		return fmt.Errorf("add search attributes %s, %s, HoldfastStatus (Keyword) and HoldfastWaitingSince (Datetime) to namespace %s: %w",
+			attributeTenant, attributeAgent, namespace, err)
+	}
+	return nil
+}
+
+// Start starts a run. It reports false, and starts nothing, while the thread has an open execution.
+func (c *Client) Start(ctx context.Context, tenant, agent, taskQueue, digest string, input *agui.RunAgentInput) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	_, err := c.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+		ID:                    subject.WorkflowID(tenant, string(input.ThreadID)),
+		TaskQueue:             taskQueue,
+		WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
+		// Never "use existing": a run that is ending would swallow the next one.
+		WorkflowIDConflictPolicy:                 enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
+		WorkflowExecutionErrorWhenAlreadyStarted: true,
+		Memo:                                     map[string]any{memoRun: input.RunID, memoDigest: digest},
+		TypedSearchAttributes:                    temporal.NewSearchAttributes(keyTenant.ValueSet(subject.Token(tenant)), keyAgent.ValueSet(agent)),
+	}, RunType, RunInput{Tenant: tenant, Agent: agent, Input: *input, Digest: digest})
+	var started *serviceerror.WorkflowExecutionAlreadyStarted
+	if errors.As(err, &started) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("start run: %w", err)
+	}
+	return true, nil
+}
+
+// Current describes the newest execution of a thread: the run that opened it, the digest of that run's input, when its
+// last workflow run started (Unix nanoseconds), and whether it is open. A thread that never had one has open false and
+// an empty run.
+func (c *Client) Current(ctx context.Context, tenant, thread string) (run, digest string, started int64, open bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	d, err := c.temporal.DescribeWorkflow(ctx, subject.WorkflowID(tenant, thread), "")
+	var missing *serviceerror.NotFound
+	if errors.As(err, &missing) {
+		return "", "", 0, false, nil
+	}
+	if err != nil {
+		return "", "", 0, false, fmt.Errorf("describe run: %w", err)
+	}
+	dc := converter.GetDefaultDataConverter()
+	for key, into := range map[string]*string{memoRun: &run, memoDigest: &digest} {
+		if p, ok := d.Memo.GetFields()[key]; ok {
+			if err := dc.FromPayload(p, into); err != nil {
+				return "", "", 0, false, fmt.Errorf("describe run: memo %s: %w", key, err)
+			}
+		}
+	}
+	return run, digest, d.WorkflowStartTime.UnixNano(), d.Status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, nil
+}
+
+// Cancel asks the thread's open execution to stop. It reports false if there is none.
+func (c *Client) Cancel(ctx context.Context, tenant, thread string) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	err := c.temporal.CancelWorkflow(ctx, subject.WorkflowID(tenant, thread), "")
+	var missing *serviceerror.NotFound
+	if errors.As(err, &missing) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("cancel run: %w", err)
+	}
+	return true, nil
+}
+
+// Ready reports whether Temporal answers.
+func (c *Client) Ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	if _, err := c.temporal.CheckHealth(ctx, &client.CheckHealthRequest{}); err != nil {
+		return fmt.Errorf("temporal: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,64 @@
+package workflows
+
+import (
+	"time"
+
+	"github.com/holdfast-dev/holdfast/agent"
+	"github.com/holdfast-dev/holdfast/agui"
+)
+
+// Names that clients, other systems and recorded histories depend on.
+const (
+	// RunType is the workflow type of a run.
+	RunType = "holdfast.run"
+	// DefaultTaskQueue is where runs and activities are served unless configured otherwise.
+	DefaultTaskQueue = "holdfast"
+
+	memoRun    = "holdfast.run"    // id of the AG-UI run that opened the execution
+	memoDigest = "holdfast.digest" // of its input
+
+	attributeTenant = "HoldfastTenant"
+	attributeAgent  = "HoldfastAgent"
+
+	// metadataKey is the key of Holdfast's own metadata on events.
+	metadataKey = "holdfast"
+)
+
+// Codes of RUN_ERROR that the run itself decides. Those of a failed model call are model.Kind's.
+const (
+	CodeAgentUnknown  = "AGENT_UNKNOWN"
+	CodeTurnLimit     = "TURN_LIMIT"
+	CodeTimeLimit     = "TIME_LIMIT"
+	CodeWorkerSetup   = "WORKER_CONFIGURATION"
+	CodeEventTooLarge = "EVENT_TOO_LARGE"
+	CodeModelTimeout  = "MODEL_TIMEOUT"
+	CodeInternal      = "INTERNAL"
+)
+
+// The structs below are recorded in histories: members may be added, never renamed or given another meaning.
+
+// RunInput starts a run.
+type RunInput struct {
+	Tenant string             `json:"tenant"`
+	Agent  string             `json:"agent"`
+	Input  agui.RunAgentInput `json:"input"`
+	Digest string             `json:"digest,omitempty"` // of the client's input, by which a repeated request is known
+	// Checkpoint is set by continue-as-new.
+	Checkpoint *Checkpoint `json:"checkpoint,omitempty"`
+}
+
+// Checkpoint is what a run takes along when it continues as new, between two turns with nothing open.
+type Checkpoint struct {
+	Definition agent.Definition  `json:"definition"`
+	Deadline   time.Time         `json:"deadline"`
+	Turn       int               `json:"turn"` // turns done
+	Messages   []agui.Message    `json:"messages"`
+	IDs        map[string]int    `json:"ids"`
+	Outbox     OutboxState       `json:"outbox"`
+	Usage      []agui.TokenUsage `json:"usage,omitempty"`
+}
+
+// RunResult says how a run ended that did not fail.
+type RunResult struct {
+	PendingToolCalls []agui.ToolCallID `json:"pendingToolCalls,omitempty"`
+}

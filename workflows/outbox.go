@@ -1,0 +1,60 @@
+package workflows
+
+import (
+	"encoding/json"
+
+	"github.com/holdfast-dev/holdfast/activities"
+	"github.com/holdfast-dev/holdfast/agui"
+)
+
+// outbox holds what the workflow emitted and does not know to be in the log. It is append-only: an ordinal never changes
+// its event. Events stay until a carrier has returned success and ride again otherwise; the lane passes over those it
+// holds already.
+//
+// Emitting touches memory only, so that a deferred close may run while the workflow is evicted from a cache: what it
+// appends then is thrown away with the instance.
+type outbox struct{ OutboxState }
+
+// OutboxState is the outbox in a checkpoint.
+type OutboxState struct {
+	Done   int64             `json:"done"` // ordinal up to which events are in the log
+	Events []json.RawMessage `json:"events,omitempty"`
+}
+
+// emit appends an event. It fails only for an event that can't be encoded, which is a bug of the caller.
+func (o *outbox) emit(events ...agui.Event) error {
+	for _, e := range events {
+		data, err := agui.Encode(e)
+		if err != nil {
+			return err
+		}
+		o.Events = append(o.Events, data)
+	}
+	return nil
+}
+
+func (o *outbox) empty() bool { return len(o.Events) == 0 }
+
+// load is the part that a carrier takes along.
+func (o *outbox) load() activities.Outbox {
+	if o.empty() {
+		return activities.Outbox{}
+	}
+	return activities.Outbox{First: o.Done + 1, Events: o.Events[:len(o.Events):len(o.Events)]}
+}
+
+// delivered drops what a carrier has brought into the log.
+func (o *outbox) delivered(load activities.Outbox) {
+	if len(load.Events) == 0 {
+		return
+	}
+	last := load.First + int64(len(load.Events)) - 1
+	if last <= o.Done {
+		return
+	}
+	o.Events = o.Events[last-o.Done:]
+	o.Done = last
+	if len(o.Events) == 0 {
+		o.Events = nil
+	}
+}
