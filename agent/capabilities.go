@@ -1,0 +1,36 @@
+package agent
+
+import "github.com/holdfast-dev/holdfast/agui"
+
+// framework is the type that agents declare.
+const framework = "holdfast"
+
+// Capabilities is what the agent declares to clients: who it is, its tools and
+// its limits, and that a run's stream can be joined again at any event. What
+// depends on the model behind it is not declared.
+func (a Agent) Capabilities() agui.Capabilities { return a.Definition().Capabilities() }
+
+// Capabilities is what an agent with this definition declares to clients.
+func (d Definition) Capabilities() agui.Capabilities {
+	items := make([]agui.Tool, 0, len(d.Tools))
+	for _, t := range d.Tools {
+		items = append(items, t.Tool)
+	}
+	identity := &agui.IdentityCapabilities{Name: new(d.Name), Type: new(framework)}
+	if d.Description != "" {
+		identity.Description = new(d.Description)
+	}
+	return agui.Capabilities{
+		Identity:  identity,
+		Transport: &agui.TransportCapabilities{Streaming: new(true), Resumable: new(true)},
+		Tools: &agui.ToolCapabilities{
+			Supported:     new(len(items) > 0),
+			Items:         items,
+			ParallelCalls: new(d.Limits.ParallelTools > 1),
+		},
+		Execution: &agui.ExecutionCapabilities{
+			MaxIterations:    new(int64(d.Limits.Turns)),
+			MaxExecutionTime: new(d.Limits.Duration.Milliseconds()),
+		},
+	}
+}

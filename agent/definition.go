@@ -1,0 +1,74 @@
+package agent
+
+import (
+	"bytes"
+	"encoding/json"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/agent/tool"
+	"github.com/holdfast-dev/holdfast/agui"
+)
+
+// Definition is an agent as it is recorded with every run of it: all that a run
+// has to know, and nothing that can be called. Its JSON is part of recorded
+// histories: members may be added, never renamed or given another meaning. Encoding
+// it, reading it back and encoding it again gives the same bytes.
+type Definition struct {
+	Name         string           `json:"name"`
+	Description  string           `json:"description"`
+	Instructions string           `json:"instructions"`
+	Model        string           `json:"model"`
+	Tools        []ToolDefinition `json:"tools"`  // in the order of the agent
+	Limits       Limits           `json:"limits"` // with the defaults filled in
+}
+
+// ToolDefinition is a tool as a run knows it.
+type ToolDefinition struct {
+	Tool   agui.Tool   `json:"tool"` // what the model is told
+	Effect tool.Effect `json:"effect"`
+	// Timeout bounds one attempt, in JSON in nanoseconds.
+	Timeout time.Duration `json:"timeout"`
+}
+
+// Definition returns the agent's definition. It shares no memory with the agent.
+// The agent must be valid: see [Agent.Validate].
+func (a Agent) Definition() Definition {
+	tools := make([]ToolDefinition, 0, len(a.Tools))
+	for _, t := range a.Tools {
+		spec, told := t.Spec(), t.Definition()
+		told.Parameters = compact(told.Parameters)
+		if spec.Timeout <= 0 {
+			spec.Timeout = tool.DefaultTimeout
+		}
+		tools = append(tools, ToolDefinition{Tool: told, Effect: spec.Effect, Timeout: spec.Timeout})
+	}
+	return Definition{
+		Name:         a.Name,
+		Description:  a.Description,
+		Instructions: a.Instructions,
+		Model:        a.Model,
+		Tools:        tools,
+		Limits:       a.Limits.WithDefaults(),
+	}
+}
+
+// Tool returns the definition of the tool with the given name.
+func (d Definition) Tool(name string) (ToolDefinition, bool) {
+	for _, t := range d.Tools {
+		if t.Tool.Name == name {
+			return t, true
+		}
+	}
+	return ToolDefinition{}, false
+}
+
+// compact returns JSON in the one form that encoding it again does not change.
+func compact(raw json.RawMessage) json.RawMessage {
+	var out bytes.Buffer
+	if err := json.Compact(&out, raw); err != nil {
+		return raw
+	}
+	var escaped bytes.Buffer
+	json.HTMLEscape(&escaped, out.Bytes())
+	return escaped.Bytes()
+}
