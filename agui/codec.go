@@ -3,7 +3,6 @@ package agui
 import (
 	"bytes"
 	"encoding/json"
-	"slices"
 )
 
 // Encode returns an event as one line of compact JSON, without a line break at
@@ -21,7 +20,7 @@ func Encode(e Event) ([]byte, error) {
 	if w.err != nil {
 		return nil, w.err
 	}
-	return slices.Clone(w.buf), nil
+	return w.bytes(), nil
 }
 
 // Append is Encode into memory of the caller's. After an error the result is
@@ -42,7 +41,7 @@ func Append(dst []byte, e Event) ([]byte, error) {
 
 func (w *writer) event(e Event) {
 	if u, ok := e.(*Unknown); ok {
-		w.unknown(u.Raw)
+		w.verbatim(u.Raw)
 		return
 	}
 	mark := w.begin()
@@ -53,9 +52,9 @@ func (w *writer) event(e Event) {
 	w.end(mark, base.Extra)
 }
 
-// unknown relays an event byte for byte, except that line breaks between its
+// verbatim relays an event byte for byte, except that line breaks between its
 // tokens would break the one line.
-func (w *writer) unknown(raw json.RawMessage) {
+func (w *writer) verbatim(raw json.RawMessage) {
 	if _, err := typeOf(raw); err != nil {
 		w.fail(err.Rule, err.Path, err.Reason)
 		return
@@ -83,7 +82,7 @@ func Decode(data []byte) (Event, error) {
 	if !ok {
 		return nil, r.err
 	}
-	e := newEvent(name)
+	e := newEvent(EventType(name))
 	if e == nil {
 		return &Unknown{Raw: bytes.Clone(data)}, nil
 	}
@@ -94,7 +93,7 @@ func Decode(data []byte) (Event, error) {
 	return e, nil
 }
 
-func (o object) eventType() (string, bool) {
+func (o object) eventType() ([]byte, bool) {
 	value, ok := o.find("type")
 	switch {
 	case !ok:
@@ -104,9 +103,13 @@ func (o object) eventType() (string, bool) {
 	case len(value) == 2:
 		o.fail(RuleType, "type", "is empty")
 	default:
-		return unquote(value), true
+		inner := value[1 : len(value)-1]
+		if bytes.IndexByte(inner, '\\') >= 0 {
+			inner = appendUnquoted(nil, inner)
+		}
+		return inner, true
 	}
-	return "", false
+	return nil, false
 }
 
 func (o object) event(e Event) {
@@ -128,7 +131,7 @@ func decodeInto(data []byte, e Event) error {
 	if !ok {
 		return r.err
 	}
-	if EventType(name) != e.Type() {
+	if string(name) != string(e.Type()) {
 		o.fail(RuleOneOf, "type", "is not "+string(e.Type()))
 		return r.err
 	}
@@ -148,5 +151,5 @@ func typeOf(data []byte) (string, *DecodeError) {
 		return "", r.err
 	}
 	name, _ := o.eventType()
-	return name, r.err
+	return string(name), r.err
 }

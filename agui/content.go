@@ -92,7 +92,7 @@ func (c *Content) UnmarshalJSON(data []byte) error {
 	start := s.pos
 	s.value(0)
 	if value := data[start:s.pos]; value[0] != 'n' {
-		content = object{r: r}.contentOf("", value, true, RuleUnion)
+		content = object{r: r}.contentOf("", value, RuleUnion, (*ContentPart).decode)
 	}
 	if r.err != nil {
 		return r.err
@@ -124,7 +124,7 @@ func (o object) resultContent(key string) Content {
 		o.fail(RuleRequired, key, "is missing")
 		return Content{}
 	}
-	return o.contentOf(key, value, true, RuleUnion)
+	return o.contentOf(key, value, RuleUnion, (*ContentPart).decodeResult)
 }
 
 // messageContent reads the content of a message.
@@ -136,16 +136,20 @@ func (o object) messageContent(key string, parts, required bool) Content {
 		}
 		return Content{}
 	}
-	return o.contentOf(key, value, parts, RuleKind)
+	if !parts {
+		return o.contentOf(key, value, RuleKind, nil)
+	}
+	return o.contentOf(key, value, RuleKind, (*ContentPart).decode)
 }
 
-func (o object) contentOf(key string, value []byte, parts bool, rule string) Content {
+// contentOf reads text or, when there is a way to decode them, parts.
+func (o object) contentOf(key string, value []byte, rule string, decode func(*ContentPart, object)) Content {
 	switch {
 	case value[0] == '"':
 		return Text(unquote(value))
-	case value[0] == '[' && parts:
+	case value[0] == '[' && decode != nil:
 		c := Content{kind: contentParts}
-		o.within(key, RulePart, func() { c.parts = readElements(o.r, value, (*ContentPart).decode) })
+		o.within(key, RulePart, func() { c.parts = readElements(o.r, value, decode) })
 		return c
 	}
 	o.mismatch(rule, key, value, '"')
@@ -234,6 +238,11 @@ func (t PartType) media() bool {
 }
 
 func (p *ContentPart) encode(w *writer) {
+	if p.Type != PartText && !p.Type.media() {
+		bare := p.Text == "" && p.Source == nil && p.ID == nil && p.Metadata == nil
+		w.unknown("type", string(p.Type), p.Extra, bare)
+		return
+	}
 	mark := w.begin()
 	w.str("type", string(p.Type))
 	switch {
@@ -242,21 +251,12 @@ func (p *ContentPart) encode(w *writer) {
 			w.fail(RulePart, "source", "does not belong to a text part")
 		}
 		w.str("text", p.Text)
-	case p.Type.media():
-		if p.Text != "" {
-			w.fail(RulePart, "text", "belongs to a text part only")
-		}
-		if p.Source == nil {
-			w.fail(RulePart, "source", "is missing")
-			return
-		}
-		nested(w, "source", p.Source, (*Source).encode)
+	case p.Text != "":
+		w.fail(RulePart, "text", "belongs to a text part only")
+	case p.Source == nil:
+		w.fail(RulePart, "source", "is missing")
 	default:
-		if p.Type == "" || p.Text != "" || p.Source != nil || p.ID != nil || p.Metadata != nil {
-			w.fail(RulePart, "", "is of an unknown type and has more than Extra")
-		}
-		w.end(mark, p.Extra)
-		return
+		nested(w, "source", p.Source, (*Source).encode)
 	}
 	optString(w, "id", p.ID)
 	w.optRaw("metadata", p.Metadata)
@@ -264,7 +264,7 @@ func (p *ContentPart) encode(w *writer) {
 }
 
 func (p *ContentPart) decode(o object) {
-	p.Type = PartType(o.str("type"))
+	p.Type = PartType(o.kind("type"))
 	switch {
 	case p.Type == PartText:
 		p.Text = o.str("text")
@@ -276,40 +276,47 @@ func (p *ContentPart) decode(o object) {
 		}
 		p.ID = readOptString[string](o, "id")
 		p.Metadata = o.tolerantRaw("metadata")
+	default:
+		p.Extra = o.unknown()
+		return
 	}
 	p.Extra = o.extra()
 }
 
+// decodeResult reads a part of a tool's result. The null metadata of older
+// producers is tolerated in messages only.
+func (p *ContentPart) decodeResult(o object) {
+	p.decode(o)
+	if p.Type.media() {
+		p.Metadata = o.optRaw("metadata")
+	}
+}
+
 func (s *Source) encode(w *writer) {
-	mark := w.begin()
-	w.str("type", string(s.Type))
 	switch s.Type {
-	case SourceData:
-		if s.MimeType == nil {
-			w.fail(RulePart, "mimeType", "is missing")
-		}
-		fallthrough
-	case SourceURL:
-		if s.Provider != nil {
-			w.fail(RulePart, "provider", "belongs to a file source only")
-		}
-		w.str("value", s.Value)
-	case SourceFile:
-		w.str("value", s.Value)
-		optString(w, "provider", s.Provider)
+	case SourceData, SourceURL, SourceFile:
 	default:
-		if s.Type == "" || s.Value != "" || s.MimeType != nil || s.Provider != nil {
-			w.fail(RulePart, "", "is of an unknown type and has more than Extra")
-		}
-		w.end(mark, s.Extra)
+		bare := s.Value == "" && s.MimeType == nil && s.Provider == nil
+		w.unknown("type", string(s.Type), s.Extra, bare)
 		return
 	}
+	mark := w.begin()
+	w.str("type", string(s.Type))
+	w.str("value", s.Value)
+	if s.Type == SourceData && s.MimeType == nil {
+		w.fail(RulePart, "mimeType", "is missing")
+	}
 	optString(w, "mimeType", s.MimeType)
+	if s.Type == SourceFile {
+		optString(w, "provider", s.Provider)
+	} else if s.Provider != nil {
+		w.fail(RulePart, "provider", "belongs to a file source only")
+	}
 	w.end(mark, s.Extra)
 }
 
 func (s *Source) decode(o object) {
-	s.Type = SourceType(o.str("type"))
+	s.Type = SourceType(o.kind("type"))
 	switch s.Type {
 	case SourceData:
 		s.Value = o.str("value")
@@ -321,6 +328,9 @@ func (s *Source) decode(o object) {
 		s.Value = o.str("value")
 		s.MimeType = readOptString[string](o, "mimeType")
 		s.Provider = readOptString[string](o, "provider")
+	default:
+		s.Extra = o.unknown()
+		return
 	}
 	s.Extra = o.extra()
 }

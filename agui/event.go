@@ -130,8 +130,8 @@ func (e *Unknown) UnmarshalJSON(data []byte) error {
 
 // newEvent returns an empty event of the named type, or nil for a name that
 // version 1.0 does not have.
-func newEvent(name string) Event {
-	switch EventType(name) {
+func newEvent(name EventType) Event {
+	switch name {
 	case EventRunStarted:
 		return new(RunStarted)
 	case EventRunFinished:

@@ -76,6 +76,7 @@ type ResumeEntry struct {
 func DecodeInput(data []byte) (*RunAgentInput, error) {
 	r := newReader()
 	defer r.release()
+	r.strict = true
 	in := new(RunAgentInput)
 	if o, ok := r.document(data); ok {
 		in.decode(o)

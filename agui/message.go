@@ -34,8 +34,8 @@ var (
 //	reasoning          Content (text), EncryptedValue
 //
 // All have ID, SubagentRunID, Metadata and Extra. A message of a role that is
-// not listed has Role and Extra only: everything it came with is in Extra, and
-// a consumer skips it.
+// not listed, or is empty, has Role and Extra only: everything it came with is
+// in Extra, and a consumer skips it.
 type Message struct {
 	ID   MessageID
 	Role Role
@@ -126,18 +126,12 @@ func (m *Message) encode(w *writer) {
 	if key := m.misplaced(has); key != "" {
 		w.fail(RuleNested, key, "does not belong to a message of role "+string(m.Role))
 	}
-	mark := w.begin()
 	if !known {
-		if m.Role == "" {
-			w.fail(RuleRequired, "role", "is missing")
-		}
-		if m.ID != "" || m.SubagentRunID != nil || m.Metadata != nil {
-			w.fail(RuleNested, "", "is of an unknown role and has more than Extra")
-		}
-		w.str("role", string(m.Role))
-		w.end(mark, m.Extra)
+		bare := m.ID == "" && m.SubagentRunID == nil && m.Metadata == nil
+		w.unknown("role", string(m.Role), m.Extra, bare)
 		return
 	}
+	mark := w.begin()
 	w.str("id", string(m.ID))
 	w.str("role", string(m.Role))
 	if has.toolCallID {
@@ -175,10 +169,10 @@ func (m *Message) encode(w *writer) {
 }
 
 func (m *Message) decode(o object) {
-	m.Role = Role(o.str("role"))
+	m.Role = Role(o.kind("role"))
 	has, known := membersOf(m.Role)
 	if !known {
-		m.Extra = o.extra()
+		m.Extra = o.unknown()
 		return
 	}
 	m.ID = MessageID(o.str("id"))

@@ -98,6 +98,12 @@ func (out *Outcome) encode(w *writer) {
 	if out.Interrupts != nil && out.Type != OutcomeInterrupt {
 		w.fail(RuleUnion, "interrupts", "belongs to interrupt only")
 	}
+	switch out.Type {
+	case OutcomeSuccess, OutcomeInterrupt, OutcomeCancelled:
+	default:
+		w.unknown("type", string(out.Type), out.Extra, true)
+		return
+	}
 	mark := w.begin()
 	w.str("type", string(out.Type))
 	switch out.Type {
@@ -108,14 +114,12 @@ func (out *Outcome) encode(w *writer) {
 			w.fail(RuleInterrupt, "interrupts", "is empty")
 		}
 		list(w, "interrupts", out.Interrupts, (*Interrupt).encode)
-	case "":
-		w.fail(RuleUnion, "type", "is missing")
 	}
 	w.end(mark, out.Extra)
 }
 
 func (out *Outcome) decode(o object) {
-	out.Type = OutcomeType(o.str("type"))
+	out.Type = OutcomeType(o.kind("type"))
 	switch out.Type {
 	case OutcomeSuccess:
 		out.PendingToolCallIDs = readOptStrings[ToolCallID](o, "pendingToolCallIds")
@@ -124,6 +128,10 @@ func (out *Outcome) decode(o object) {
 		if len(out.Interrupts) == 0 {
 			o.fail(RuleInterrupt, "interrupts", "is empty")
 		}
+	case OutcomeCancelled:
+	default:
+		out.Extra = o.unknown()
+		return
 	}
 	out.Extra = o.extra()
 }
@@ -170,21 +178,27 @@ func (out *SubagentOutcome) encode(w *writer) {
 	if out.InterruptIDs != nil && out.Type != SubagentSuspended {
 		w.fail(RuleUnion, "interruptIds", "belongs to suspended only")
 	}
+	if out.Type != SubagentSuccess && out.Type != SubagentSuspended {
+		w.unknown("type", string(out.Type), out.Extra, true)
+		return
+	}
 	mark := w.begin()
 	w.str("type", string(out.Type))
-	switch out.Type {
-	case SubagentSuspended:
+	if out.Type == SubagentSuspended {
 		optList(w, "interruptIds", out.InterruptIDs, encodeString)
-	case "":
-		w.fail(RuleUnion, "type", "is missing")
 	}
 	w.end(mark, out.Extra)
 }
 
 func (out *SubagentOutcome) decode(o object) {
-	out.Type = SubagentOutcomeType(o.str("type"))
-	if out.Type == SubagentSuspended {
+	out.Type = SubagentOutcomeType(o.kind("type"))
+	switch out.Type {
+	case SubagentSuspended:
 		out.InterruptIDs = readOptStrings[InterruptID](o, "interruptIds")
+	case SubagentSuccess:
+	default:
+		out.Extra = o.unknown()
+		return
 	}
 	out.Extra = o.extra()
 }

@@ -42,16 +42,14 @@ func (p PatchOp) takesValue() bool { return p == PatchAdd || p == PatchReplace |
 func (p PatchOp) takesFrom() bool  { return p == PatchMove || p == PatchCopy }
 
 func (p *PatchOperation) encode(w *writer) {
-	mark := w.begin()
-	w.str("op", string(p.Op))
 	takesValue, takesFrom := p.Op.takesValue(), p.Op.takesFrom()
 	if !takesValue && !takesFrom && p.Op != PatchRemove {
-		if p.Op == "" || p.Path != "" || p.From != nil || p.Value != nil {
-			w.fail(RulePatch, "", "is an unknown operation and has more than Extra")
-		}
-		w.end(mark, p.Extra)
+		bare := p.Path == "" && p.From == nil && p.Value == nil
+		w.unknown("op", string(p.Op), p.Extra, bare)
 		return
 	}
+	mark := w.begin()
+	w.str("op", string(p.Op))
 	if !validPointer(p.Path) {
 		w.fail(RulePatch, "path", "is not a JSON Pointer")
 	}
@@ -75,11 +73,13 @@ func (p *PatchOperation) encode(w *writer) {
 }
 
 func (p *PatchOperation) decode(o object) {
-	p.Op = PatchOp(o.str("op"))
+	p.Op = PatchOp(o.kind("op"))
 	takesValue, takesFrom := p.Op.takesValue(), p.Op.takesFrom()
-	if takesValue || takesFrom || p.Op == PatchRemove {
-		p.Path = o.pointer("path")
+	if !takesValue && !takesFrom && p.Op != PatchRemove {
+		p.Extra = o.unknown()
+		return
 	}
+	p.Path = o.pointer("path")
 	if takesFrom {
 		p.From = new(o.pointer("from"))
 	}

@@ -13,12 +13,17 @@ import (
 // after it doesn't matter.
 type reader struct {
 	err *DecodeError
-	// members holds the members of every object that is open.
+	// members holds the members of every object that is open; most is the
+	// largest number there were.
 	members []member
+	most    int
 	path    []step
 	// scope is the rule that problems below the current member break,
 	// whatever they are; "" when each breaks its own.
 	scope string
+	// strict refuses elements of a union that do not say what they are; they
+	// are unknown elements otherwise.
+	strict bool
 }
 
 type member struct {
@@ -44,11 +49,11 @@ const maxKeptMembers = 1024
 func newReader() *reader { return readers.Get().(*reader) }
 
 func (r *reader) release() {
-	if cap(r.members) > maxKeptMembers {
+	if r.most > maxKeptMembers {
 		return
 	}
 	// Pooled memory must not hold on to the document.
-	clear(r.members[:cap(r.members)])
+	clear(r.members[:r.most])
 	*r = reader{members: r.members[:0], path: r.path[:0]}
 	readers.Put(r)
 }
@@ -57,7 +62,7 @@ func (r *reader) fail(rule, key, reason string) {
 	if r.err != nil {
 		return
 	}
-	if r.scope != "" && (rule != RuleNull || r.scope == RuleNested) {
+	if r.scope != "" && (rule != RuleNull || r.scope == RuleNested || r.scope == RulePart) {
 		rule = r.scope
 	}
 	r.err = &DecodeError{Rule: rule, Path: pointer(r.path, key), Reason: reason}
@@ -115,6 +120,7 @@ func (r *reader) object(s *scanner) (object, bool) {
 			return o, false
 		}
 		r.members = append(r.members, member{key: key, value: s.data[start:s.pos]})
+		r.most = max(r.most, len(r.members))
 		if more, ok := s.next('}'); !more {
 			o.to = len(r.members)
 			return o, ok
@@ -231,20 +237,64 @@ func readTolerantString[T ~string](o object, key string) *T {
 	return readOptString[T](o, key)
 }
 
+// readOneOf reads a required string of a closed set.
 func readOneOf[T ~string](o object, key string, allowed []T) T {
-	value := T(o.str(key))
-	if o.r.err == nil && !slices.Contains(allowed, value) {
-		o.fail(RuleOneOf, key, "is not one of the allowed values")
+	value := readOptOneOf(o, key, allowed)
+	if value == nil {
+		o.fail(RuleRequired, key, "is missing")
+		return ""
 	}
-	return value
+	return *value
 }
 
 func readOptOneOf[T ~string](o object, key string, allowed []T) *T {
-	value := readOptString[T](o, key)
-	if value != nil && !slices.Contains(allowed, *value) {
+	value, ok := o.find(key)
+	if !ok {
+		return nil
+	}
+	if value[0] != '"' {
+		o.mismatch(RuleOneOf, key, value, '"')
+		return nil
+	}
+	text := T(unquote(value))
+	if !slices.Contains(allowed, text) {
 		o.fail(RuleOneOf, key, "is not one of the allowed values")
 	}
-	return value
+	return &text
+}
+
+// kind reads the member that says which element of a union the object is. It
+// returns "" for an element that does not say so in a non-empty string, and
+// leaves the member among the extra ones.
+func (o object) kind(key string) string {
+	members := o.r.members[o.from:o.to]
+	for i := len(members) - 1; i >= 0; i-- {
+		if string(members[i].key) != key {
+			continue
+		}
+		if value := members[i].value; value[0] == '"' {
+			if len(value) == len(`""`) {
+				return ""
+			}
+			o.find(key)
+			return unquote(value)
+		} else if o.r.strict {
+			o.mismatch(RuleKind, key, value, '"')
+		}
+		return ""
+	}
+	if o.r.strict {
+		o.fail(RuleRequired, key, "is missing")
+	}
+	return ""
+}
+
+// unknown returns all members of an unknown element, never nil.
+func (o object) unknown() Object {
+	if extra := o.extra(); extra != nil {
+		return extra
+	}
+	return Object{}
 }
 
 func (o object) optBool(key string) *bool {

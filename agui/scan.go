@@ -1,6 +1,7 @@
 package agui
 
 import (
+	"bytes"
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -144,23 +145,62 @@ func (s *scanner) literal(text string) bool {
 
 func (s *scanner) str() bool {
 	s.pos++
-	for s.pos < len(s.data) {
-		switch c := s.data[s.pos]; {
-		case c == '"':
+	for {
+		s.pos += plain(s.data[s.pos:])
+		if s.pos >= len(s.data) {
+			return s.unexpected()
+		}
+		switch s.data[s.pos] {
+		case '"':
 			s.pos++
 			return true
-		case c < ' ':
-			return s.unexpected()
-		case c == '\\':
+		case '\\':
 			s.pos++
 			if !s.escape() {
 				return false
 			}
 		default:
-			s.pos++
+			return s.unexpected()
 		}
 	}
-	return s.unexpected()
+}
+
+// special marks the bytes that may not stand for themselves in a JSON string.
+var special = func() (table [256]bool) {
+	for c := range ' ' {
+		table[c] = true
+	}
+	table['"'], table['\\'] = true, true
+	return table
+}()
+
+// plain returns how many bytes at the start of text stand for themselves. Most
+// of a large document is long texts, so it looks at eight bytes at a time.
+func plain[T string | []byte](text T) int {
+	i := 0
+	for ; i+8 <= len(text); i += 8 {
+		t := text[i : i+8]
+		word := uint64(t[0]) | uint64(t[1])<<8 | uint64(t[2])<<16 | uint64(t[3])<<24 |
+			uint64(t[4])<<32 | uint64(t[5])<<40 | uint64(t[6])<<48 | uint64(t[7])<<56
+		if anyBelow(word, ' ')|anyBelow(word^('"'*everyByte), 1)|anyBelow(word^('\\'*everyByte), 1) != 0 {
+			break
+		}
+	}
+	for ; i < len(text); i++ {
+		if special[text[i]] {
+			return i
+		}
+	}
+	return len(text)
+}
+
+// everyByte times a byte is a word of eight such bytes.
+const everyByte = 0x0101_0101_0101_0101
+
+// anyBelow returns other than 0 if and only if a byte of word is less than
+// limit, which is at most 0x80.
+func anyBelow(word, limit uint64) uint64 {
+	return (word - limit*everyByte) & ^word & (0x80 * everyByte)
 }
 
 func (s *scanner) escape() bool {
@@ -263,14 +303,7 @@ func appendCompact(dst, data []byte) []byte {
 // unpaired surrogates become U+FFFD, as in encoding/json.
 func unquote(quoted []byte) string {
 	inner := quoted[1 : len(quoted)-1]
-	plain := true
-	for _, c := range inner {
-		if c == '\\' || c >= utf8.RuneSelf {
-			plain = false
-			break
-		}
-	}
-	if plain {
+	if bytes.IndexByte(inner, '\\') < 0 && utf8.Valid(inner) {
 		return string(inner)
 	}
 	return string(appendUnquoted(make([]byte, 0, len(inner)), inner))

@@ -1,6 +1,7 @@
 package agui
 
 import (
+	"bytes"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -49,7 +50,15 @@ func marshal(encode func(*writer)) ([]byte, error) {
 	if w.err != nil {
 		return nil, w.err
 	}
-	return slices.Clone(w.buf), nil
+	return w.bytes(), nil
+}
+
+// bytes returns what was written in memory that is not used again.
+func (w *writer) bytes() []byte {
+	if cap(w.buf) > maxKept {
+		return w.buf
+	}
+	return slices.Clone(w.buf)
 }
 
 func (w *writer) fail(rule, key, reason string) {
@@ -103,6 +112,23 @@ func (w *writer) absent(key string) { w.known = append(w.known, key) }
 func (w *writer) str(key, value string) {
 	w.key(key)
 	w.buf = appendString(w.buf, value)
+}
+
+// unknown writes an unknown element of a union: the member that says what it
+// is, unless that is empty, and the members it came with.
+func (w *writer) unknown(key, kind string, extra Object, bare bool) {
+	mark := w.begin()
+	if !bare {
+		w.fail(RuleUnion, "", "is an unknown element and has more than extra members")
+	}
+	if kind != "" {
+		w.str(key, kind)
+	} else if raw := extra[key]; extra == nil {
+		w.fail(RuleRequired, key, "is missing")
+	} else if kindOf(raw) == '"' && string(bytes.TrimSpace(raw)) != `""` {
+		w.fail(RuleUnion, key, "is an extra member and a described one")
+	}
+	w.end(mark, extra)
 }
 
 func optString[T ~string](w *writer, key string, value *T) {
@@ -259,48 +285,36 @@ func optNested[T any](w *writer, key string, value *T, encode func(*T, *writer))
 const hexDigits = "0123456789abcdef"
 
 // appendString appends s as a JSON string. Only what JSON demands is escaped;
-// bytes that are not UTF-8 become U+FFFD.
+// every byte that is not UTF-8 becomes U+FFFD.
 func appendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
-	start := 0
-	for i := 0; i < len(s); {
-		c := s[i]
-		if c < utf8.RuneSelf {
-			if c >= ' ' && c != '"' && c != '\\' {
-				i++
-				continue
-			}
-			dst = append(dst, s[start:i]...)
-			switch c {
-			case '"', '\\':
-				dst = append(dst, '\\', c)
-			case '\n':
-				dst = append(dst, '\\', 'n')
-			case '\r':
-				dst = append(dst, '\\', 'r')
-			case '\t':
-				dst = append(dst, '\\', 't')
-			case '\b':
-				dst = append(dst, '\\', 'b')
-			case '\f':
-				dst = append(dst, '\\', 'f')
-			default:
-				dst = append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&0xf])
-			}
-			i++
-			start = i
-			continue
-		}
-		r, size := utf8.DecodeRuneInString(s[i:])
-		if r == utf8.RuneError && size == 1 {
-			dst = append(dst, s[start:i]...)
-			dst = append(dst, "\ufffd"...)
-			start = i + 1
-		}
-		i += size
+	if !utf8.ValidString(s) {
+		s = string([]rune(s))
 	}
-	dst = append(dst, s[start:]...)
-	return append(dst, '"')
+	for {
+		n := plain(s)
+		dst = append(dst, s[:n]...)
+		if n == len(s) {
+			return append(dst, '"')
+		}
+		switch c := s[n]; c {
+		case '"', '\\':
+			dst = append(dst, '\\', c)
+		case '\n':
+			dst = append(dst, '\\', 'n')
+		case '\r':
+			dst = append(dst, '\\', 'r')
+		case '\t':
+			dst = append(dst, '\\', 't')
+		case '\b':
+			dst = append(dst, '\\', 'b')
+		case '\f':
+			dst = append(dst, '\\', 'f')
+		default:
+			dst = append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&0xf])
+		}
+		s = s[n+1:]
+	}
 }
 
 // kindOf returns the first byte of a JSON value, which tells its kind, or 0
