@@ -52,10 +52,10 @@ func (w *writer) event(e Event) {
 	w.end(mark, base.Extra)
 }
 
-// verbatim relays an event byte for byte, except that line breaks between its
-// tokens would break the one line.
+// verbatim relays an event byte for byte. Only where a line break between its
+// tokens would break the one line is it compacted.
 func (w *writer) verbatim(raw json.RawMessage) {
-	if _, err := typeOf(raw); err != nil {
+	if err := unknownType(raw); err != nil {
 		w.fail(err.Rule, err.Path, err.Reason)
 		return
 	}

@@ -81,7 +81,7 @@ func (c Content) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON reads a string, a list or null.
 func (c *Content) UnmarshalJSON(data []byte) error {
-	if _, problem := check(data); problem != "" {
+	if _, problem := check(data, 0); problem != "" {
 		return &DecodeError{Rule: RuleDocument, Reason: problem}
 	}
 	r := newReader()

@@ -1,6 +1,9 @@
 package agui
 
-import "encoding/json"
+import (
+	"bytes"
+	"encoding/json"
+)
 
 // EventType is the "type" member of an event.
 type EventType string
@@ -103,7 +106,8 @@ type Unknown struct {
 	// BaseEvent is left empty by Decode and ignored by Encode: what an unknown
 	// event holds is in Raw alone.
 	BaseEvent
-	// Raw is the whole event, byte for byte.
+	// Raw is the whole event. Encode writes it byte for byte, unless it has line
+	// breaks between its tokens: then it is compacted.
 	Raw json.RawMessage
 }
 
@@ -119,13 +123,23 @@ func (e *Unknown) decode(object)  {}
 // MarshalJSON returns Raw.
 func (e Unknown) MarshalJSON() ([]byte, error) { return Encode(&e) }
 
-// UnmarshalJSON accepts any event and keeps its bytes.
+// UnmarshalJSON is Decode for an event of an unknown type.
 func (e *Unknown) UnmarshalJSON(data []byte) error {
-	if _, err := typeOf(data); err != nil {
+	if err := unknownType(data); err != nil {
 		return err
 	}
-	*e = Unknown{Raw: append(json.RawMessage(nil), data...)}
+	*e = Unknown{Raw: bytes.Clone(data)}
 	return nil
+}
+
+// unknownType returns what is wrong with the event in data, other than that its
+// type is unknown.
+func unknownType(data []byte) *DecodeError {
+	name, err := typeOf(data)
+	if err == nil && newEvent(EventType(name)) != nil {
+		err = &DecodeError{Rule: RuleOneOf, Path: "/type", Reason: "is a known type"}
+	}
+	return err
 }
 
 // newEvent returns an empty event of the named type, or nil for a name that

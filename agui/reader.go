@@ -72,7 +72,7 @@ func (r *reader) fail(rule, key, reason string) {
 func (r *reader) document(data []byte) (object, bool) {
 	s := scanner{data: data}
 	if s.peek() != '{' {
-		if _, problem := check(data); problem != "" {
+		if _, problem := check(data, 0); problem != "" {
 			r.fail(RuleDocument, "", problem)
 		} else {
 			r.fail(RuleObject, "", "is "+kindName(data)+", not an object")
@@ -517,7 +517,7 @@ func readOptNested[T any](o object, key, rule string, decode func(*T, object)) *
 // changes nothing, as encoding/json asks of them.
 func unmarshal[T any](data []byte, target *T, decode func(*T, object)) error {
 	if kindOf(data) == 'n' {
-		if _, problem := check(data); problem == "" {
+		if _, problem := check(data, 0); problem == "" {
 			return nil
 		}
 	}

@@ -272,11 +272,12 @@ func hexDigit(c byte) rune {
 	return -1
 }
 
-// check reports whether data is exactly one JSON document, whether that has
-// white space between its tokens, and otherwise what is wrong with it.
-func check(data []byte) (spaced bool, problem string) {
+// check reports whether data is exactly one JSON document that may stand at the
+// given depth, whether that has white space between its tokens, and otherwise
+// what is wrong with it.
+func check(data []byte, depth int) (spaced bool, problem string) {
 	s := scanner{data: data}
-	if s.value(0) {
+	if s.value(depth) {
 		s.end()
 	}
 	return s.spaced, s.problem

@@ -181,7 +181,9 @@ func (w *writer) value(key string, raw json.RawMessage) {
 		w.buf = append(w.buf, "null"...)
 		return
 	}
-	spaced, problem := check(raw)
+	// Every step of the path is one array or object around the value, and one
+	// more is the document.
+	spaced, problem := check(raw, len(w.path)+1)
 	switch {
 	case problem != "":
 		w.fail(RuleDocument, key, "is not JSON: "+problem)
