@@ -1,11 +1,15 @@
 package eventbus
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -31,6 +35,10 @@ type Options struct {
 
 	// Logger gets what the log repairs by itself. Default slog.Default().
 	Logger *slog.Logger
+
+	checkEvery    time.Duration // for tests, default checkEvery
+	announceTTL   time.Duration // for tests, default announceTTL
+	announceEvery time.Duration // for tests, default announceEvery
 }
 
 const (
@@ -43,6 +51,9 @@ const (
 	// retryFirst and retryMost bound the pause between tries while NATS is away.
 	retryFirst = 10 * time.Millisecond
 	retryMost  = time.Second
+
+	// minEntry is the smallest payload limit, in bytes, that leaves room for events beside the headers of an entry.
+	minEntry = 32 << 10
 )
 
 // Bus is the event log of all runs in one JetStream stream. It is safe for concurrent use.
@@ -54,7 +65,7 @@ type Bus struct {
 	prefix  string // of subjects, "holdfast.log."
 	live    string // of republished subjects, "holdfast.live."
 	large   string // name of the object bucket
-	maxBody int    // bytes of one entry's body
+	maxEntry int   // bytes of one entry, headers included
 
 	epoch atomic.Pointer[string]
 
@@ -71,9 +82,9 @@ type Bus struct {
 	loseAck  func() bool // set by tests: this ack never comes
 }
 
-// Open connects the log on nc, which stays the caller's; it creates the stream and the object bucket when they are
-// missing, and refuses an existing stream whose settings would break a guarantee. It blocks until JetStream has
-// answered or ctx is done. Close ends what Open started.
+// Open connects the log on nc, which stays the caller's and must outlive the Bus; it creates the stream when it is
+// missing, and refuses an existing one whose settings would break a guarantee. It blocks until JetStream has answered
+// or ctx is done. Close ends what Open started.
 //
 // The connection should reconnect for ever (nats.MaxReconnects(-1)); see Connect.
 func Open(ctx context.Context, nc *nats.Conn, opt Options) (*Bus, error) {
@@ -86,6 +97,9 @@ func Open(ctx context.Context, nc *nats.Conn, opt Options) (*Bus, error) {
 	if opt.Logger == nil {
 		opt.Logger = slog.Default()
 	}
+	opt.checkEvery = cmp.Or(opt.checkEvery, checkEvery)
+	opt.announceTTL = cmp.Or(opt.announceTTL, announceTTL)
+	opt.announceEvery = cmp.Or(opt.announceEvery, announceEvery)
 	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(requestTimeout))
 	if err != nil {
 		return nil, fmt.Errorf("open event log: %w", err)
@@ -100,15 +114,15 @@ func Open(ctx context.Context, nc *nats.Conn, opt Options) (*Bus, error) {
 		prefix: prefix + "log.", live: prefix + "live.", large: opt.Stream + "_LARGE",
 		followers: map[string]*follower{}, stop: stop,
 	}
-	// Headers travel in the same payload limit. 16 KiB hold the largest checkpoint (maxOpenHeader) and three ids.
-	b.maxBody = min(int(nc.MaxPayload()), 1<<20) - 16<<10
-	if b.maxBody < 16<<10 {
-		stop()
-		return nil, fmt.Errorf("open event log: the NATS server's max_payload is %d bytes, at least %d are needed", nc.MaxPayload(), 32<<10)
-	}
 	if err := b.ensure(ctx); err != nil {
 		stop()
 		return nil, fmt.Errorf("open event log: %w", err)
+	}
+	// The server tells its limit when it connects, which ensure has waited for.
+	b.maxEntry = min(int(nc.MaxPayload()), 1<<20)
+	if b.maxEntry < minEntry {
+		stop()
+		return nil, fmt.Errorf("open event log: the NATS server's max_payload is %d bytes, at least %d are needed", nc.MaxPayload(), minEntry)
 	}
 	connected := nc.StatusChanged(nats.CONNECTED)
 	b.done.Go(func() {
@@ -118,10 +132,10 @@ func Open(ctx context.Context, nc *nats.Conn, opt Options) (*Bus, error) {
 	return b, nil
 }
 
-// Connect dials NATS the way the log needs it: it reconnects for ever, tries again when the first dial fails because
-// the server is not up yet, and keeps nothing in memory for later while it is disconnected, since the log itself
-// decides what to send again. Further options come last and win.
-func Connect(url, name string, opts ...nats.Option) (*nats.Conn, error) {
+// Connect dials NATS the way the log needs it: it tries until the server is up or ctx is done, reconnects for ever, and
+// keeps nothing in memory for later while it is disconnected, since the log itself decides what to send again. Further
+// options come last and win.
+func Connect(ctx context.Context, url, name string, log *slog.Logger, opts ...nats.Option) (*nats.Conn, error) {
 	all := append([]nats.Option{
 		nats.Name(name),
 		nats.MaxReconnects(-1),
@@ -130,12 +144,37 @@ func Connect(url, name string, opts ...nats.Option) (*nats.Conn, error) {
 		nats.ReconnectBufSize(-1),
 		nats.PingInterval(10 * time.Second),
 		nats.MaxPingsOutstanding(2),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			if err != nil {
+				log.Warn("NATS connection lost, reconnecting", "error", err)
+			}
+		}),
+		nats.ReconnectHandler(func(nc *nats.Conn) { log.Info("NATS reconnected", "server", nc.ConnectedUrlRedacted()) }),
+		// A follower that could not keep up finds out by itself and looks into the log.
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { log.Debug("NATS", "error", err) }),
 	}, opts...)
-	nc, err := nats.Connect(url, all...)
-	if err != nil {
-		return nil, fmt.Errorf("connect to NATS at %s: %w", url, err)
+	pause := retryFirst
+	for {
+		nc, err := nats.Connect(url, all...)
+		if err == nil {
+			return nc, nil
+		}
+		if errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || !dialing(err) {
+			return nil, fmt.Errorf("connect to NATS: %w", err)
+		}
+		if pause == retryMost {
+			log.Warn("waiting for NATS", "error", err)
+		}
+		if wait(ctx, &pause) != nil {
+			return nil, fmt.Errorf("connect to NATS: %w", err)
+		}
 	}
-	return nc, nil
+}
+
+// dialing tells a server that is not there yet from a URL or an option that is wrong.
+func dialing(err error) bool {
+	_, network := errors.AsType[net.Error](err)
+	return network || errors.Is(err, nats.ErrNoServers) || errors.Is(err, nats.ErrTimeout) || errors.Is(err, io.EOF)
 }
 
 // Close ends all readers and waits for the Bus's goroutines. It does not close the connection.
@@ -187,6 +226,9 @@ func (b *Bus) ensure(ctx context.Context) error {
 			if err == nil {
 				b.log.Info("event log created", "stream", b.opt.Stream, "replicas", b.opt.Replicas)
 			}
+			if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+				return unavailable("stream "+b.opt.Stream, err) // another process made it, with settings of its own: look again
+			}
 		}
 		if err != nil {
 			if _, ok := errors.AsType[*jetstream.APIError](err); ok && !transient(err) {
@@ -211,7 +253,11 @@ func (b *Bus) check(c jetstream.StreamConfig) error {
 	switch {
 	case !c.AllowDirect:
 		return bad("allow_direct", "false", "true")
-	case c.RePublish == nil || c.RePublish.Destination != b.live+">":
+	case !slices.Contains(c.Subjects, b.prefix+">"):
+		return bad("subjects", fmt.Sprint(c.Subjects), b.prefix+">")
+	case c.NoAck:
+		return bad("no_ack", "true", "false")
+	case c.RePublish == nil || c.RePublish.Destination != b.live+">" || c.RePublish.HeadersOnly:
 		return bad("republish", fmt.Sprintf("%+v", c.RePublish), b.live+">")
 	case c.MaxMsgsPerSubject > 0:
 		return bad("max_msgs_per_subject", strconv.FormatInt(c.MaxMsgsPerSubject, 10), "no such limit (it deletes entries of open runs)")
@@ -235,8 +281,18 @@ func (b *Bus) setEpoch(created time.Time) string {
 	old := b.epoch.Swap(&epoch)
 	if old != nil && *old != epoch {
 		b.log.Warn("event log was made anew, earlier event ids are void", "stream", b.opt.Stream)
+		b.ring()
 	}
 	return epoch
+}
+
+// ring sends every follower to the log.
+func (b *Bus) ring() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, f := range b.followers {
+		f.ring()
+	}
 }
 
 // Epoch names the creation of the stream as last seen. Event ids of another epoch are void.
@@ -257,28 +313,33 @@ func (b *Bus) refreshEpoch(ctx context.Context) (string, error) {
 }
 
 // watchConnection sends every follower back to the log after a reconnect: live entries may have been missed, and the
-// stream may be another one.
+// stream may be another one. That is also looked for from time to time, because nobody tells when a stream is deleted.
 func (b *Bus) watchConnection(ctx context.Context, connected <-chan nats.Status) {
+	check := time.NewTicker(b.opt.checkEvery)
+	defer check.Stop()
 	for {
+		reconnected := false
 		select {
 		case <-ctx.Done():
 			return
+		case <-check.C:
 		case <-connected:
+			reconnected = true
 		}
 		rctx, cancel := context.WithTimeout(ctx, time.Minute)
 		err := retry(rctx, func(ctx context.Context) error {
+			ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+			defer cancel()
 			_, err := b.refreshEpoch(ctx)
 			return err
 		})
 		cancel()
 		if err != nil && ctx.Err() == nil {
-			b.log.Warn("event log did not answer after a reconnect", "error", err)
+			b.log.Warn("event log does not answer", "error", err)
 		}
-		b.mu.Lock()
-		for _, f := range b.followers {
-			f.ring()
+		if reconnected {
+			b.ring()
 		}
-		b.mu.Unlock()
 	}
 }
 

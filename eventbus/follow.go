@@ -11,14 +11,10 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/synadia-io/orbit.go/jetstreamext"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 const (
-	// batch bounds one read of history, in entries and bytes; a reader holds at most one.
-	batchEntries = 256
-	batchBytes   = 1 << 20
-
 	// tailEntries and tailBytes bound what a follower keeps for its readers. A reader further behind reads the log
 	// itself. One entry always stays.
 	tailEntries = 256
@@ -41,6 +37,7 @@ type Reader struct {
 	chain    chain
 	buffered []*Entry
 	ended    bool
+	closed   bool
 }
 
 // Follow starts reading the run behind the entry with sequence after; 0 reads it whole. A run that has no entries yet
@@ -48,15 +45,16 @@ type Reader struct {
 //
 // Whoever passes on an after from outside resolves it first, see Resolve.
 func (b *Bus) Follow(key RunKey, after uint64) *Reader {
-	r := &Reader{cursor: after, chain: chain{whole: after == 0}}
+	r := &Reader{cursor: after, chain: chain{after: after}}
 	r.f = b.follower(key, after)
 	return r
 }
 
 // Next returns the next entry. It blocks until there is one, the run has ended (io.EOF, after the entry with the
-// terminal event), or ctx is done. ErrGone means that entries between the last one and the next were deleted, or that
-// the stream was made anew. After an error of ctx, Next may be called again.
+// terminal event), or ctx is done; while NATS is away it waits. ErrGone means that entries between the last one and the
+// next were deleted, or that the stream was made anew. After an error of ctx, Next may be called again.
 func (r *Reader) Next(ctx context.Context) (*Entry, error) {
+	pause := retryFirst
 	for {
 		if r.ended {
 			return nil, io.EOF
@@ -82,18 +80,39 @@ func (r *Reader) Next(ctx context.Context) (*Entry, error) {
 			}
 		}
 		// The follower's tail starts behind the cursor: read the log.
-		r.buffered, err = r.f.bus.history(ctx, r.f.key, r.cursor, batchEntries)
+		r.buffered, _, err = r.f.bus.history(ctx, r.f.key, r.cursor)
+		if err == nil && len(r.buffered) == 0 {
+			if err = r.skip(ctx); err == nil {
+				continue
+			}
+		}
+		if errors.Is(err, ErrUnavailable) || errors.Is(err, errBehind) {
+			err = wait(ctx, &pause)
+		}
 		if err != nil {
 			return nil, err
 		}
-		if len(r.buffered) == 0 {
-			// The replica that answered is behind the follower. It will catch up; don't spin.
-			pause := retryFirst
-			if err := wait(ctx, &pause); err != nil {
-				return nil, err
-			}
-		}
 	}
+}
+
+// errBehind: a replica does not have yet what the leader has.
+var errBehind = errors.New("the replica is behind")
+
+// skip is called when a replica has nothing behind the cursor though the follower's tail starts there. The leader
+// decides whether the replica is behind, entries are gone, or there is nothing before the tail.
+func (r *Reader) skip(ctx context.Context) error {
+	base, dropped := r.f.start()
+	_, seq, err := r.f.bus.leaderGet(ctx, map[string]any{"next_by_subj": r.f.subjects(), "seq": r.cursor + 1})
+	switch {
+	case err != nil && !errors.Is(err, errNone):
+		return err
+	case err == nil && seq <= base:
+		return errBehind
+	case dropped > r.cursor:
+		return fmt.Errorf("entries of %s behind %d were deleted: %w", r.f.id, r.cursor, ErrGone)
+	}
+	r.cursor = base
+	return nil
 }
 
 func (r *Reader) deliver(e *Entry) (*Entry, error) {
@@ -105,65 +124,31 @@ func (r *Reader) deliver(e *Entry) (*Entry, error) {
 	return e, nil
 }
 
-// Close releases the reader.
-func (r *Reader) Close() { r.f.release() }
+// Close releases the reader. It may be called more than once.
+func (r *Reader) Close() {
+	if !r.closed {
+		r.closed = true
+		r.f.release()
+	}
+}
 
-// chain checks that no entry of a lane is missing: each carries the sequence of the one before it.
+// chain checks that no entry of a lane is missing: each carries the sequence of the one before it. The one before a
+// lane's first entry behind the start lies at or before the start.
 type chain struct {
-	whole bool // read from the start of the run: the first entry of a lane has none before it
+	after uint64
 	last  map[string]uint64
 }
 
 func (c *chain) follows(e *Entry) error {
 	last, known := c.last[e.Lane]
-	if (known || c.whole) && e.previous != last {
-		return fmt.Errorf("entry %d follows %d on lane %s, not %d: %w", e.Sequence, e.previous, e.Lane, last, ErrGone)
+	if known && e.previous != last || !known && e.previous > c.after {
+		return fmt.Errorf("entry %d follows %d on lane %s, which was not there: %w", e.Sequence, e.previous, e.Lane, ErrGone)
 	}
 	if c.last == nil {
 		c.last = make(map[string]uint64, 1)
 	}
 	c.last[e.Lane] = e.Sequence
 	return nil
-}
-
-// history returns up to limit entries of the run behind after, in order. It asks any replica, so the answer may end
-// before the log does, but has no holes.
-func (b *Bus) history(ctx context.Context, key RunKey, after uint64, limit int) ([]*Entry, error) {
-	return b.scan(ctx, b.prefix+key.tokens()+".*", after, limit)
-}
-
-func (b *Bus) scan(ctx context.Context, filter string, after uint64, limit int) ([]*Entry, error) {
-	rctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	msgs, err := jetstreamext.GetBatch(rctx, b.js, b.opt.Stream, limit,
-		jetstreamext.GetBatchSubject(filter), jetstreamext.GetBatchSeq(after+1), jetstreamext.GetBatchMaxBytes(batchBytes))
-	if err != nil {
-		return nil, unavailable("read history", err)
-	}
-	var entries []*Entry
-	for m, err := range msgs {
-		if errors.Is(err, jetstreamext.ErrNoMessages) {
-			break
-		}
-		if err != nil {
-			if ctx.Err() != nil {
-				return nil, ctx.Err()
-			}
-			if len(entries) > 0 {
-				break // what came is in order and without holes
-			}
-			return nil, unavailable("read history", err)
-		}
-		e, err := b.parse(rctx, &nats.Msg{Subject: m.Subject, Header: m.Header, Data: m.Data}, m.Subject, m.Sequence)
-		if err != nil {
-			if len(entries) > 0 && errors.Is(err, ErrUnavailable) {
-				break
-			}
-			return nil, err
-		}
-		entries = append(entries, e)
-	}
-	return entries, nil
 }
 
 // follower keeps the live end of one run for all its readers in this process.
@@ -186,6 +171,8 @@ type follower struct {
 	bytes   int
 	base    uint64
 	head    uint64
+	dropped uint64 // sequence of the last entry that left the tail, 0 if none did
+	ended   bool   // head is the end of the run
 	err     error
 }
 
@@ -212,12 +199,18 @@ func (b *Bus) follower(key RunKey, after uint64) *follower {
 		return f
 	}
 	b.followers[id] = f
-	b.done.Go(func() {
-		if err := f.run(ctx); err != nil {
-			f.fail(err)
-		}
-	})
+	b.done.Go(func() { f.end(f.run(ctx)) })
 	return f
+}
+
+// subjects matches all lanes of the run.
+func (f *follower) subjects() string { return f.bus.prefix + f.id + ".*" }
+
+// start returns where the tail starts, and the last entry before it that is known to have existed.
+func (f *follower) start() (base, dropped uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.base, f.dropped
 }
 
 func (f *follower) release() {
@@ -248,10 +241,17 @@ func (f *follower) failure() error {
 	return f.err
 }
 
-func (f *follower) fail(err error) {
+// end tells the readers that nothing more comes.
+func (f *follower) end(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.err == nil {
+	switch {
+	case err == nil:
+		f.ended = true
+	case errors.Is(err, context.Canceled):
+		// Readers are left only when the Bus was closed.
+		f.err = fmt.Errorf("event log closed: %w", ErrUnavailable)
+	default:
 		f.err = err
 	}
 	close(f.changed)
@@ -281,6 +281,9 @@ func (f *follower) next(cursor uint64) (*Entry, <-chan struct{}, error) {
 	if f.err != nil {
 		return nil, nil, f.err
 	}
+	if f.ended {
+		return nil, nil, io.EOF
+	}
 	return nil, f.changed, nil
 }
 
@@ -299,11 +302,11 @@ func (f *follower) extend(entries []*Entry) {
 	for len(f.tail)-drop > 1 && (len(f.tail)-drop > tailEntries || f.bytes > tailBytes) {
 		f.bytes -= f.tail[drop].size
 		f.base = f.tail[drop].Sequence
+		f.dropped = f.base
 		drop++
 	}
-	if drop > 0 {
-		f.tail = append([]*Entry(nil), f.tail[drop:]...)
-	}
+	clear(f.tail[:drop]) // what append leaves behind in the array must not be kept alive
+	f.tail = f.tail[drop:]
 	close(f.changed)
 	f.changed = make(chan struct{})
 }
@@ -339,32 +342,50 @@ func (f *follower) run(ctx context.Context) error {
 	at := position{head: f.head, known: f.head == 0, fanout: f.head != 0}
 	want := uint64(0) // a live entry said that the log reaches this far
 	dropped := 0      // live entries that found the buffer full
-	if err := f.catchUp(ctx, &at); err != nil {
-		return err
-	}
-	check := time.NewTicker(checkEvery)
+	check := time.NewTicker(f.bus.opt.checkEvery)
 	defer check.Stop()
 	pause := retryFirst
-	for !at.ended {
+	look, answered := true, true
+	verify := at.head > 0
+	for {
+		if f.bus.Epoch() != epoch {
+			return fmt.Errorf("the stream was made anew: %w", ErrGone)
+		}
+		if look {
+			answered, err = f.catchUp(ctx, &at)
+			if err == nil && answered && verify && !at.ended {
+				answered, err = f.verify(ctx, &at)
+				verify = !answered
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if at.ended {
+			return nil // everything is in the tail or in the log, and nothing can follow
+		}
 		var again <-chan time.Time
 		var timer *time.Timer
-		if want > at.head {
+		if !answered || want > at.head { // NATS is away, or the replica that answered is behind
 			timer = time.NewTimer(pause)
 			again = timer.C
 			pause = min(pause*2, retryMost)
 		} else {
 			pause = retryFirst
 		}
-		look := true
+		look = true
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-f.bell:
-		case <-check.C:
 		case <-again:
+		case <-f.bell:
+			verify = true
+		case <-check.C:
+			verify = true
 		case m := <-live:
 			if f.bus.loseLive != nil && f.bus.loseLive() {
-				continue
+				look = false
+				break
 			}
 			if len(live) == 0 {
 				if d, _ := sub.Dropped(); d > dropped {
@@ -372,8 +393,8 @@ func (f *follower) run(ctx context.Context) error {
 					break
 				}
 			}
-			seq, err := strconv.ParseUint(m.Header.Get(headerSequence), 10, 64)
-			if err != nil || seq <= at.head {
+			seq := sequenceOf(m)
+			if seq <= at.head {
 				look = false
 				break
 			}
@@ -388,17 +409,7 @@ func (f *follower) run(ctx context.Context) error {
 		if timer != nil {
 			timer.Stop()
 		}
-		if f.bus.Epoch() != epoch {
-			return fmt.Errorf("the stream was made anew: %w", ErrGone)
-		}
-		if !look {
-			continue
-		}
-		if err := f.catchUp(ctx, &at); err != nil {
-			return err
-		}
 	}
-	return nil // everything is in the tail or in the log, and nothing can follow
 }
 
 func (f *follower) subscribe(ctx context.Context, live chan *nats.Msg) (*nats.Subscription, error) {
@@ -439,33 +450,72 @@ func (f *follower) direct(ctx context.Context, m *nats.Msg, seq uint64, at posit
 	return e
 }
 
-// catchUp reads the log from the position to what the replica that answers has. While NATS is away it keeps the
-// position; the reconnect or the next check comes back.
-func (f *follower) catchUp(ctx context.Context, at *position) error {
+// catchUp reads the log from the position to what the replica that answers has. It reports whether one has answered;
+// while NATS is away it keeps the position.
+func (f *follower) catchUp(ctx context.Context, at *position) (answered bool, err error) {
 	for {
-		entries, err := f.bus.history(ctx, f.key, at.head, batchEntries)
+		entries, more, err := f.bus.history(ctx, f.key, at.head)
 		if err != nil {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			if !errors.Is(err, ErrUnavailable) {
-				return err
-			}
-			f.bus.log.Debug("run follower waits for the log", "run", f.id, "error", err)
-			return nil
+			return f.unanswered(ctx, err)
 		}
 		if len(entries) == 0 {
 			if at.head == 0 {
 				at.fanout = false
 			}
-			return nil
+			return true, nil
 		}
 		for _, e := range entries {
 			at.pass(e)
 		}
 		f.extend(entries)
-		if at.ended {
-			return nil
+		if at.ended || !more {
+			return true, nil
 		}
 	}
+}
+
+// unanswered tells a log that is away for the moment from one that can't be read.
+func (f *follower) unanswered(ctx context.Context, err error) (bool, error) {
+	switch {
+	case ctx.Err() != nil:
+		return false, ctx.Err()
+	case errors.Is(err, ErrUnavailable):
+		f.bus.log.Debug("run follower waits for the log", "run", f.id, "error", err)
+		return false, nil
+	}
+	return false, err
+}
+
+// verify asks the leader whether the head is still what it was: a log that was purged, or came back from a crash
+// without its tail, gives new entries the sequences of lost ones. If the follower has no entry yet, it looks whether the
+// run had ended before it came.
+func (f *follower) verify(ctx context.Context, at *position) (answered bool, err error) {
+	f.mu.Lock()
+	var last *Entry
+	if n := len(f.tail); n > 0 {
+		last = f.tail[n-1]
+	}
+	f.mu.Unlock()
+	if last == nil {
+		run, err := f.bus.Run(ctx, f.key)
+		switch {
+		case errors.Is(err, ErrUnknownRun), errors.Is(err, ErrGone):
+			return true, nil
+		case err != nil:
+			return f.unanswered(ctx, err)
+		}
+		at.ended = run.Terminal && run.end <= at.head
+		return true, nil
+	}
+	m, _, err := f.bus.leaderGet(ctx, map[string]any{"seq": last.Sequence})
+	switch {
+	case err != nil && !errors.Is(err, errNone):
+		return f.unanswered(ctx, err)
+	case err != nil,
+		m.Subject != f.bus.prefix+f.id+"."+last.Lane,
+		m.Header.Get(headerGeneration) != last.checkpoint.Generation.String(),
+		m.Header.Get(jetstream.ExpectedLastSubjSeqHeader) != strconv.FormatUint(last.previous, 10):
+		return false, fmt.Errorf("entry %d of %s was lost: %w", last.Sequence, f.id, ErrGone)
+	}
+	return true, nil
 }

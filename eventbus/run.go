@@ -13,6 +13,8 @@ import (
 type Run struct {
 	First    *Entry // entry that opened the main lane
 	Terminal bool   // the run has its terminal event
+
+	end uint64 // sequence of the last entry of the main lane
 }
 
 // Run looks a run up, from the leader for whether it has ended. It returns ErrUnknownRun when the log holds nothing of
@@ -44,7 +46,7 @@ func (b *Bus) Run(ctx context.Context, key RunKey) (Run, error) {
 	if first.previous != 0 {
 		return Run{}, ErrGone
 	}
-	return Run{First: first, Terminal: last.Terminal}, nil
+	return Run{First: first, Terminal: last.Terminal, end: last.Sequence}, nil
 }
 
 // ThreadEnd returns the sequence of the last entry of any run of the thread, 0 if there is none. A run that starts

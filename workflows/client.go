@@ -126,3 +126,10 @@ func (c *Client) Ready(ctx context.Context) error {
 	}
 	return nil
 }
+
+// Temporary reports whether err is Temporal being away or starting, rather than an answer.
+func Temporary(err error) bool {
+	var unavailable *serviceerror.Unavailable
+	var deadline *serviceerror.DeadlineExceeded
+	return errors.As(err, &unavailable) || errors.As(err, &deadline) || errors.Is(err, context.DeadlineExceeded)
+}

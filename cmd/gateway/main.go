@@ -1,0 +1,219 @@
+// Command gateway serves AG-UI over HTTP: it starts runs and relays their event log as server-sent events. It is
+// stateless and knows no agents; start as many as there are clients for.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/contrib/envconfig"
+	tlog "go.temporal.io/sdk/log"
+
+	"github.com/holdfast-dev/holdfast/cmd/internal/process"
+	"github.com/holdfast-dev/holdfast/eventbus"
+	"github.com/holdfast-dev/holdfast/gateway"
+	"github.com/holdfast-dev/holdfast/workflows"
+)
+
+const usage = `gateway serves AG-UI over HTTP for the agents that workers announce.
+
+  gateway [-h]
+
+It is configured by the environment:
+
+  HOLDFAST_ADDRESS          address to listen on (default 127.0.0.1:8080)
+  HOLDFAST_TOKENS_FILE      bearer tokens, a line each: TOKEN TENANT [SUBJECT]; unset: everyone is let in
+  HOLDFAST_CORS_ORIGINS     origins whose pages may call it, separated by commas; * for all
+  HOLDFAST_MAX_BODY         largest request body in bytes (default 1048576)
+  HOLDFAST_STREAM           name of the JetStream stream (default HOLDFAST)
+  HOLDFAST_STREAM_REPLICAS  servers that hold it, when it is made (default 1)
+
+  NATS_URL                  NATS servers, separated by commas (default nats://127.0.0.1:4222)
+  NATS_CREDS                path of a NATS credentials file
+
+  TEMPORAL_ADDRESS          Temporal frontend (default 127.0.0.1:7233)
+  TEMPORAL_NAMESPACE        namespace (default "default")
+  TEMPORAL_API_KEY          API key; TEMPORAL_TLS_… and TEMPORAL_CONFIG_FILE as in Temporal's own tools
+
+  HOLDFAST_LOG_FORMAT       text or json (default text)
+  HOLDFAST_LOG_LEVEL        debug, info, warn or error (default info)
+
+GET /healthz answers while the process lives, GET /readyz when NATS and Temporal answer, too. SIGTERM cuts the streams,
+whose clients can come back through another gateway, and ends the process.
+`
+
+// shutdownTimeout bounds the answering of requests that are under way when the process is told to stop.
+const shutdownTimeout = 10 * time.Second
+
+func main() {
+	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), usage) }
+	flag.Parse()
+	if flag.NArg() > 0 {
+		fmt.Fprintf(os.Stderr, "gateway takes no arguments, and got %q; see gateway -h\n", flag.Args())
+		os.Exit(2)
+	}
+	ctx, stop := process.Context()
+	defer stop()
+	if err := run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "gateway:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) error {
+	log, err := process.Logger()
+	if err != nil {
+		return err
+	}
+	slog.SetDefault(log)
+	opt := gateway.Options{Logger: log}
+	if opt.Limits.Body, err = number("HOLDFAST_MAX_BODY"); err != nil {
+		return err
+	}
+	if path := os.Getenv("HOLDFAST_TOKENS_FILE"); path != "" {
+		f, err := os.Open(path)
+		if err != nil {
+			return fmt.Errorf("HOLDFAST_TOKENS_FILE: %w", err)
+		}
+		opt.Authenticate, err = gateway.BearerTokens(f)
+		_ = f.Close() // only read
+		if err != nil {
+			return fmt.Errorf("HOLDFAST_TOKENS_FILE %s: %w", path, err)
+		}
+	}
+	for origin := range strings.SplitSeq(os.Getenv("HOLDFAST_CORS_ORIGINS"), ",") {
+		if origin = strings.TrimSpace(origin); origin != "" {
+			opt.AllowedOrigins = append(opt.AllowedOrigins, origin)
+		}
+	}
+	options := eventbus.Options{Stream: os.Getenv("HOLDFAST_STREAM"), Logger: log}
+	if options.Replicas, err = number("HOLDFAST_STREAM_REPLICAS"); err != nil {
+		return err
+	}
+
+	// The port first: one that is taken is known before anything is waited for.
+	address := os.Getenv("HOLDFAST_ADDRESS")
+	if address == "" {
+		address = "127.0.0.1:8080"
+	}
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return fmt.Errorf("listen on %s (HOLDFAST_ADDRESS): %w", address, err)
+	}
+	defer func() { _ = listener.Close() }()
+
+	temporal, err := envconfig.LoadDefaultClientOptions()
+	if err != nil {
+		return fmt.Errorf("read Temporal's environment: %w", err)
+	}
+	temporal.Logger = tlog.NewStructuredLogger(log)
+	tc, err := client.NewLazyClient(temporal)
+	if err != nil {
+		return fmt.Errorf("temporal: %w", err)
+	}
+	defer tc.Close()
+
+	url := os.Getenv("NATS_URL")
+	if url == "" {
+		url = nats.DefaultURL
+	}
+	var natsOptions []nats.Option
+	if creds := os.Getenv("NATS_CREDS"); creds != "" {
+		natsOptions = append(natsOptions, nats.UserCredentials(creds))
+	}
+	nc, err := eventbus.Connect(ctx, url, "holdfast gateway", log, natsOptions...)
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	bus, err := eventbus.Open(ctx, nc, options)
+	if err != nil {
+		return err
+	}
+	defer bus.Close()
+	directory, err := bus.Directory(ctx)
+	if err != nil {
+		return err
+	}
+	namespace := temporal.Namespace
+	if namespace == "" {
+		namespace = client.DefaultNamespace
+	}
+	go ensureSearchAttributes(ctx, tc, namespace, log)
+
+	g := gateway.New(bus, workflows.NewClient(tc), directory, opt)
+	return serve(ctx, listener, g, log)
+}
+
+func serve(ctx context.Context, listener net.Listener, g *gateway.Gateway, log *slog.Logger) error {
+	server := &http.Server{
+		Handler:           g,
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	log.Info("gateway started", "address", listener.Addr().String())
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serve: %w", err)
+	case <-ctx.Done():
+	}
+	log.Info("gateway is draining")
+	g.Drain()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+	defer cancel()
+	if err := server.Shutdown(ctx); err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("shut down: %w", err)
+	}
+	log.Info("gateway stopped")
+	return nil
+}
+
+// ensureSearchAttributes tries until Temporal has answered. A namespace where it is not allowed gets them from its
+// operator; the starting of runs will say so if they are missing.
+func ensureSearchAttributes(ctx context.Context, c client.Client, namespace string, log *slog.Logger) {
+	for wait := 200 * time.Millisecond; ; wait = min(wait*2, 10*time.Second) {
+		err := workflows.EnsureSearchAttributes(ctx, c, namespace)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		log.Debug("search attributes not ensured", "error", err)
+		if !workflows.Temporary(err) {
+			log.Warn("search attributes not ensured; create them once by hand", "error", err)
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+	}
+}
+
+// number reads a positive whole number from the environment; 0 when it isn't set.
+func number(name string) (int, error) {
+	s := os.Getenv(name)
+	if s == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n <= 0 {
+		return 0, fmt.Errorf("%s %q: want a whole number above 0", name, s)
+	}
+	return n, nil
+}

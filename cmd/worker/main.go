@@ -1,0 +1,159 @@
+// Command worker serves the example agents. It is the template for a worker of one's own: replace the agents, keep the
+// rest.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/agent"
+	"github.com/holdfast-dev/holdfast/agent/model"
+	"github.com/holdfast-dev/holdfast/agent/model/demo"
+	"github.com/holdfast-dev/holdfast/agent/model/openai"
+	"github.com/holdfast-dev/holdfast/cmd/internal/process"
+	"github.com/holdfast-dev/holdfast/examples/orders"
+	"github.com/holdfast-dev/holdfast/examples/researcher"
+	"github.com/holdfast-dev/holdfast/worker"
+)
+
+const usage = `worker runs the example agents researcher and orders.
+
+  worker [-h]
+
+It is configured by the environment:
+
+  OPENAI_API_KEY            key of an OpenAI-compatible model; with it or a base URL the agents use that model
+  OPENAI_BASE_URL           base URL of any OpenAI-compatible server (Ollama, vLLM, llama.cpp, a hosted one)
+  OPENAI_MODEL              model to ask there (default gpt-5-mini)
+                            with neither key nor base URL the agents use the built-in demo model
+  HOLDFAST_FILES            folder that researcher may read (default the current one)
+  HOLDFAST_ORDERS_FILE      file of the orders store (default orders.db in the user's cache folder)
+  HOLDFAST_TASK_QUEUE       Temporal task queue to serve (default holdfast)
+  HOLDFAST_STREAM           name of the JetStream stream (default HOLDFAST)
+  HOLDFAST_STREAM_REPLICAS  servers that hold it, when it is made (default 1)
+  HOLDFAST_STOP_TIMEOUT     how long SIGTERM waits for what has begun (default 20s)
+
+  NATS_URL                  NATS servers, separated by commas (default nats://127.0.0.1:4222)
+  NATS_CREDS                path of a NATS credentials file
+
+  TEMPORAL_ADDRESS          Temporal frontend (default 127.0.0.1:7233)
+  TEMPORAL_NAMESPACE        namespace (default "default")
+  TEMPORAL_API_KEY          API key; TEMPORAL_TLS_… and TEMPORAL_CONFIG_FILE as in Temporal's own tools
+
+  HOLDFAST_LOG_FORMAT       text or json (default text)
+  HOLDFAST_LOG_LEVEL        debug, info, warn or error (default info)
+
+SIGTERM drains: nothing new is taken, what has begun may end, and the rest goes on in other workers.
+`
+
+// defaultModel is asked of an OpenAI-compatible server when OPENAI_MODEL is not set.
+const defaultModel = "gpt-5-mini"
+
+func main() {
+	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), usage) }
+	flag.Parse()
+	if flag.NArg() > 0 {
+		fmt.Fprintf(os.Stderr, "worker takes no arguments, and got %q; see worker -h\n", flag.Args())
+		os.Exit(2)
+	}
+	ctx, stop := process.Context()
+	defer stop()
+	if err := run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "worker:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) error {
+	log, err := process.Logger()
+	if err != nil {
+		return err
+	}
+	slog.SetDefault(log)
+	cfg, err := configuration(log)
+	if err != nil {
+		return err
+	}
+	agents, err := agents()
+	if err != nil {
+		return err
+	}
+	return worker.Run(ctx, cfg, agents...)
+}
+
+func configuration(log *slog.Logger) (worker.Config, error) {
+	cfg, err := worker.ConfigFromEnv()
+	if err != nil {
+		return cfg, err
+	}
+	cfg.Logger = log
+	cfg.Log.Stream = os.Getenv("HOLDFAST_STREAM")
+	if s := os.Getenv("HOLDFAST_STREAM_REPLICAS"); s != "" {
+		if cfg.Log.Replicas, err = strconv.Atoi(s); err != nil || cfg.Log.Replicas < 1 {
+			return cfg, fmt.Errorf("HOLDFAST_STREAM_REPLICAS %q: want a whole number above 0", s)
+		}
+	}
+	if s := os.Getenv("HOLDFAST_STOP_TIMEOUT"); s != "" {
+		if cfg.StopTimeout, err = time.ParseDuration(s); err != nil || cfg.StopTimeout <= 0 {
+			return cfg, fmt.Errorf("HOLDFAST_STOP_TIMEOUT %q: want a duration such as 20s", s)
+		}
+	}
+	m, err := chosenModel(log)
+	if err != nil {
+		return cfg, err
+	}
+	cfg.Models = map[string]model.Model{"": m}
+	return cfg, nil
+}
+
+// chosenModel is the OpenAI-compatible one when a key or a base URL is set, and the demo model otherwise.
+func chosenModel(log *slog.Logger) (model.Model, error) {
+	key, base := os.Getenv("OPENAI_API_KEY"), os.Getenv("OPENAI_BASE_URL")
+	if key == "" && base == "" {
+		log.Info("agents use the demo model; set OPENAI_API_KEY or OPENAI_BASE_URL for a real one")
+		return demo.New(demo.Config{}), nil
+	}
+	name := os.Getenv("OPENAI_MODEL")
+	if name == "" {
+		name = defaultModel
+	}
+	log.Info("agents use an OpenAI-compatible model", "model", name)
+	m, err := openai.New(openai.Config{APIKey: key, BaseURL: base, Model: name})
+	if err != nil {
+		return nil, fmt.Errorf("model: %w", err)
+	}
+	return m, nil
+}
+
+func agents() ([]agent.Agent, error) {
+	folder := os.Getenv("HOLDFAST_FILES")
+	if folder == "" {
+		folder = "."
+	}
+	research, err := researcher.Agent(folder)
+	if err != nil {
+		return nil, fmt.Errorf("HOLDFAST_FILES: %w", err)
+	}
+	file := os.Getenv("HOLDFAST_ORDERS_FILE")
+	if file == "" {
+		cache, err := os.UserCacheDir()
+		if err != nil {
+			return nil, fmt.Errorf("HOLDFAST_ORDERS_FILE is not set: %w", err)
+		}
+		file = filepath.Join(cache, "holdfast", "orders.db")
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return nil, fmt.Errorf("HOLDFAST_ORDERS_FILE: %w", err)
+	}
+	store, err := orders.OpenStore(file)
+	if err != nil {
+		return nil, fmt.Errorf("HOLDFAST_ORDERS_FILE: %w", err)
+	}
+	return []agent.Agent{research, orders.Agent(store)}, nil
+}

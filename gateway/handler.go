@@ -1,0 +1,257 @@
+// Package gateway turns HTTP into runs and the log of runs into server-sent events. It speaks AG-UI to any client
+// (HttpAgent, CopilotKit, curl), knows no agents of its own, and keeps nothing that another gateway would miss: any
+// number of them may stand behind one address, and a client may come back through another.
+//
+//	POST /agents/{agent}                       a RunAgentInput in, the run's events out
+//	GET  /agents, /agents/{agent}              what is served
+//	GET  /threads/{thread}/runs/{run}/events   a run from its start, or after Last-Event-ID; live or finished
+//	POST /threads/{thread}/cancel              stops the run in progress
+//	GET  /healthz, /readyz                     for the operator
+//
+// # What ends a run, and what doesn't
+//
+// A connection that drops detaches its reader and nothing else. A run is stopped by the cancel route, by its limits, or
+// by its end. A POST that is repeated with the same thread, run and input attaches to the run instead of starting
+// another; with another input it is refused.
+//
+// # Errors
+//
+// What is wrong with a request is an HTTP error with a JSON body (errors.go has the codes). What depends on the thread's
+// condition is told as the protocol demands, by a stream whose only event is RUN_ERROR; it enters no log. After the first
+// byte of a run, a connection that can't go on is cut, so that a client never takes a part for the whole.
+package gateway
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/agui"
+	"github.com/holdfast-dev/holdfast/eventbus"
+)
+
+// Runs is what a gateway needs of the engine. workflows.Client is one. Every error means that the engine could not be
+// asked; the gateway answers 503.
+type Runs interface {
+	// Start starts a run, or reports false if the thread has an open execution.
+	Start(ctx context.Context, tenant, agent, taskQueue, digest string, input *agui.RunAgentInput) (bool, error)
+	// Current describes the thread's newest execution: the run that opened it, the digest of its input, the start of its
+	// last workflow run in Unix nanoseconds, and whether it is open.
+	Current(ctx context.Context, tenant, thread string) (run, digest string, started int64, open bool, err error)
+	// Cancel stops the thread's open execution, or reports false if there is none.
+	Cancel(ctx context.Context, tenant, thread string) (bool, error)
+	// Ready returns nil when the engine answers.
+	Ready(ctx context.Context) error
+}
+
+// Agents is what a gateway needs of the directory. eventbus.Directory is one.
+type Agents interface {
+	Agent(name string) (a eventbus.Announcement, served, known bool)
+	Agents() []eventbus.Announcement
+}
+
+// Principal is who makes a request.
+type Principal struct {
+	Tenant  string // whose threads these are; empty is "default"
+	Subject string // who, for logs
+}
+
+// Options configure a gateway. The zero value serves everyone as tenant "default".
+type Options struct {
+	// Authenticate says who makes a request. An error is answered with 401 and its text stays here. Nil lets everyone in.
+	Authenticate func(*http.Request) (Principal, error)
+
+	// Limits bound what a client may send. Zero fields have defaults.
+	Limits Limits
+
+	// AllowedOrigins are the origins whose pages may call the gateway from a browser; "*" allows all. Empty allows none
+	// but its own.
+	AllowedOrigins []string
+
+	// Heartbeat is how often a silent stream gets a comment. Default 15 s, below the idle time-outs of common proxies.
+	Heartbeat time.Duration
+
+	// Logger gets what happens to requests, without their contents. Default slog.Default().
+	Logger *slog.Logger
+}
+
+const (
+	defaultTenant    = "default"
+	defaultHeartbeat = 15 * time.Second
+
+	// writeTimeout is how long a client may take to accept what it is sent. A slower one is cut; it can come back with
+	// the last id it has.
+	writeTimeout = 30 * time.Second
+)
+
+// Gateway is an http.Handler. It is safe for concurrent use.
+type Gateway struct {
+	bus    *eventbus.Bus
+	runs   Runs
+	agents Agents
+	opt    Options
+	log    *slog.Logger
+	mux    *http.ServeMux
+
+	draining context.Context
+	drain    context.CancelFunc
+}
+
+// New returns a gateway on a log, an engine and a directory, all of which stay the caller's.
+func New(bus *eventbus.Bus, runs Runs, agents Agents, opt Options) *Gateway {
+	if opt.Heartbeat == 0 {
+		opt.Heartbeat = defaultHeartbeat
+	}
+	if opt.Logger == nil {
+		opt.Logger = slog.Default()
+	}
+	opt.Limits = opt.Limits.withDefaults()
+	g := &Gateway{bus: bus, runs: runs, agents: agents, opt: opt, log: opt.Logger, mux: http.NewServeMux()}
+	g.draining, g.drain = context.WithCancel(context.Background())
+	g.handle("POST /agents/{agent}", g.postRun)
+	g.handle("GET /agents", g.listAgents)
+	g.handle("GET /agents/{agent}", g.showAgent)
+	g.handle("GET /threads/{thread}/runs/{run}/events", g.runEvents)
+	g.handle("POST /threads/{thread}/cancel", g.cancelThread)
+	g.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
+	})
+	g.mux.HandleFunc("GET /readyz", g.ready)
+	g.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		writeError(w, &apiError{status: http.StatusNotFound, Code: CodeNotFound, Message: "there is no such route: " + r.Method + " of this path"})
+	})
+	return g
+}
+
+// Drain cuts all streams, so that a server can shut down. Clients come back through another gateway, at the event at
+// which they were cut.
+func (g *Gateway) Drain() { g.drain() }
+
+// ServeHTTP implements http.Handler.
+func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if g.crossOrigin(w, r) {
+		return
+	}
+	g.mux.ServeHTTP(w, r)
+}
+
+// crossOrigin adds what a browser asks for, and answers its preflight.
+func (g *Gateway) crossOrigin(w http.ResponseWriter, r *http.Request) (done bool) {
+	origin := r.Header.Get("Origin")
+	if origin == "" || len(g.opt.AllowedOrigins) == 0 {
+		return false
+	}
+	h := w.Header()
+	h.Add("Vary", "Origin")
+	if !slices.Contains(g.opt.AllowedOrigins, "*") && !slices.Contains(g.opt.AllowedOrigins, origin) {
+		return false
+	}
+	h.Set("Access-Control-Allow-Origin", origin)
+	if r.Method != http.MethodOptions {
+		return false
+	}
+	h.Set("Access-Control-Allow-Methods", "GET, POST")
+	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Last-Event-ID")
+	h.Set("Access-Control-Max-Age", "600")
+	w.WriteHeader(http.StatusNoContent)
+	return true
+}
+
+// handle registers a route whose caller is known. What h returns before it has written anything is answered.
+func (g *Gateway) handle(pattern string, h func(http.ResponseWriter, *http.Request, Principal) error) {
+	g.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		p := Principal{}
+		if g.opt.Authenticate != nil {
+			var err error
+			if p, err = g.opt.Authenticate(r); err != nil {
+				g.log.Info("request refused", "path", r.Pattern, "error", err)
+				w.Header().Set("WWW-Authenticate", "Bearer")
+				writeError(w, &apiError{status: http.StatusUnauthorized, Code: CodeUnauthorized, Message: "the request has no valid credentials"})
+				return
+			}
+		}
+		if p.Tenant == "" {
+			p.Tenant = defaultTenant
+		}
+		err := h(w, r, p)
+		if err == nil || r.Context().Err() != nil {
+			return
+		}
+		api, ok := errors.AsType[*apiError](err)
+		if !ok {
+			api = &apiError{status: http.StatusInternalServerError, Code: CodeInternal, Message: "the gateway failed", cause: err}
+		}
+		if api.status >= http.StatusInternalServerError {
+			g.log.Warn("request failed", "path", r.Pattern, "code", api.Code, "error", api.cause)
+		}
+		writeError(w, api)
+	})
+}
+
+func (g *Gateway) ready(w http.ResponseWriter, r *http.Request) {
+	if err := g.bus.Ready(r.Context()); err != nil {
+		writeError(w, logAway(err))
+		return
+	}
+	if err := g.runs.Ready(r.Context()); err != nil {
+		writeError(w, engineAway(err))
+		return
+	}
+	writeJSON(w, http.StatusOK, map[string]string{"status": "ready"})
+}
+
+// agentView is an agent as clients see it.
+type agentView struct {
+	Name         string            `json:"name"`
+	Description  string            `json:"description,omitempty"`
+	Capabilities agui.Capabilities `json:"capabilities"`
+}
+
+func viewOf(a eventbus.Announcement) agentView {
+	return agentView{Name: a.Agent, Description: a.Description, Capabilities: a.Capabilities}
+}
+
+func (g *Gateway) listAgents(w http.ResponseWriter, _ *http.Request, _ Principal) error {
+	views := []agentView{}
+	for _, a := range g.agents.Agents() {
+		views = append(views, viewOf(a))
+	}
+	writeJSON(w, http.StatusOK, map[string]any{"agents": views})
+	return nil
+}
+
+func (g *Gateway) showAgent(w http.ResponseWriter, r *http.Request, _ Principal) error {
+	a, err := g.agent(r.PathValue("agent"))
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, viewOf(a))
+	return nil
+}
+
+// agent finds an agent that is served now.
+func (g *Gateway) agent(name string) (eventbus.Announcement, error) {
+	a, served, known := g.agents.Agent(name)
+	switch {
+	case served:
+		return a, nil
+	case known:
+		return a, &apiError{status: http.StatusServiceUnavailable, Code: CodeNoWorker, Message: "no worker serves this agent at the moment", Field: "agent"}
+	}
+	return a, &apiError{status: http.StatusNotFound, Code: CodeAgentUnknown, Message: "there is no such agent; GET /agents lists those that are served", Field: "agent"}
+}
+
+func (g *Gateway) cancelThread(w http.ResponseWriter, r *http.Request, p Principal) error {
+	stopped, err := g.runs.Cancel(r.Context(), p.Tenant, r.PathValue("thread"))
+	if err != nil {
+		return engineAway(err)
+	}
+	if !stopped {
+		return &apiError{status: http.StatusNotFound, Code: CodeNothingRunning, Message: "the thread has no run in progress", Field: "thread"}
+	}
+	writeJSON(w, http.StatusAccepted, map[string]string{"status": "cancelling"})
+	return nil
+}

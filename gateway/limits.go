@@ -1,0 +1,114 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/agui"
+)
+
+// Limits bound what a client may send. They are checked before anything starts.
+type Limits struct {
+	Body     int // bytes of a request body
+	ID       int // bytes of a thread, run, message or call id
+	Messages int // messages of an input
+	Tools    int // tools that a client offers
+	Context  int // context items
+}
+
+// DefaultLimits have these reasons: Temporal takes 2 MiB per payload, and the conversation travels in one beside the
+// agent's definition; ids travel percent-encoded in the headers of every entry; model providers take 128 tools.
+var DefaultLimits = Limits{Body: 1 << 20, ID: 512, Messages: 4000, Tools: 128, Context: 256}
+
+// bodyTimeout bounds the reading of a request body.
+const bodyTimeout = 30 * time.Second
+
+func (l Limits) withDefaults() Limits {
+	def := func(v *int, d int) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	def(&l.Body, DefaultLimits.Body)
+	def(&l.ID, DefaultLimits.ID)
+	def(&l.Messages, DefaultLimits.Messages)
+	def(&l.Tools, DefaultLimits.Tools)
+	def(&l.Context, DefaultLimits.Context)
+	return l
+}
+
+// readInput reads and checks the body of a POST.
+func (g *Gateway) readInput(w http.ResponseWriter, r *http.Request) (*agui.RunAgentInput, error) {
+	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/json" {
+		return nil, &apiError{status: http.StatusUnsupportedMediaType, Code: CodeMediaType, Message: "the body must be sent as application/json", Field: "Content-Type"}
+	}
+	rc := http.NewResponseController(w)
+	_ = rc.SetReadDeadline(time.Now().Add(bodyTimeout)) // not every server can; then its own time-outs hold
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(g.opt.Limits.Body)))
+	_ = rc.SetReadDeadline(time.Time{})
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		return nil, &apiError{status: http.StatusRequestEntityTooLarge, Code: CodeBodyTooLarge,
+			Message: fmt.Sprintf("the body is larger than %d bytes", g.opt.Limits.Body), Field: "body", Limit: g.opt.Limits.Body}
+	}
+	if err != nil {
+		return nil, &apiError{status: http.StatusBadRequest, Code: CodeInvalidInput, Message: "the body ended early", Field: "body", cause: err}
+	}
+	input, err := agui.DecodeInput(body)
+	if err != nil {
+		return nil, inputError(err)
+	}
+	return input, g.checkInput(input)
+}
+
+func (g *Gateway) checkInput(in *agui.RunAgentInput) error {
+	l := g.opt.Limits
+	c := limitCheck{}
+	c.id("threadId", string(in.ThreadID), l.ID)
+	c.id("runId", string(in.RunID), l.ID)
+	c.count("messages", len(in.Messages), l.Messages)
+	c.count("tools", len(in.Tools), l.Tools)
+	c.count("context", len(in.Context), l.Context)
+	for i, m := range in.Messages {
+		at := "messages[" + strconv.Itoa(i) + "]."
+		c.id(at+"id", string(m.ID), l.ID)
+		c.id(at+"toolCallId", string(m.ToolCallID), l.ID)
+		for j, call := range m.ToolCalls {
+			c.id(at+"toolCalls["+strconv.Itoa(j)+"].id", string(call.ID), l.ID)
+		}
+	}
+	if c.err != nil {
+		return c.err
+	}
+	if v := in.ProtocolVersion; v != nil {
+		major, _, _ := strings.Cut(*v, ".")
+		if n, err := strconv.Atoi(major); err == nil && n > 1 {
+			return &apiError{status: http.StatusBadRequest, Code: CodeProtocolVersion, Message: "this server speaks AG-UI " + agui.ProtocolVersion, Field: "protocolVersion"}
+		}
+	}
+	return nil
+}
+
+// limitCheck keeps the first limit that is exceeded.
+type limitCheck struct{ err error }
+
+func (c *limitCheck) id(field, id string, limit int) {
+	if len(id) > limit && c.err == nil {
+		c.exceeded(field, fmt.Sprintf("%s has %d bytes, at most %d are accepted", field, len(id), limit), limit)
+	}
+}
+
+func (c *limitCheck) count(field string, n, limit int) {
+	if n > limit && c.err == nil {
+		c.exceeded(field, fmt.Sprintf("%s has %d elements, at most %d are accepted", field, n, limit), limit)
+	}
+}
+
+func (c *limitCheck) exceeded(field, message string, limit int) {
+	c.err = &apiError{status: http.StatusBadRequest, Code: CodeLimitExceeded, Message: message, Field: field, Limit: limit}
+}

@@ -1,0 +1,185 @@
+package gateway
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/agui"
+	"github.com/holdfast-dev/holdfast/eventbus"
+)
+
+const (
+	// endingFor bounds how long a POST waits for an execution whose run has ended to close. It is 30 ms at most in
+	// measurements; a worker that dies just then takes its sticky time-out longer.
+	endingFor = 10 * time.Second
+	// endingPause is between the tries, doubled each time up to endingPauseMost.
+	endingPause     = 2 * time.Millisecond
+	endingPauseMost = 200 * time.Millisecond
+)
+
+// postRun starts a run, or attaches to it when the same request was made before, and streams it.
+func (g *Gateway) postRun(w http.ResponseWriter, r *http.Request, p Principal) error {
+	name := r.PathValue("agent")
+	if _, _, known := g.agents.Agent(name); !known {
+		_, err := g.agent(name)
+		return err
+	}
+	input, err := g.readInput(w, r)
+	if err != nil {
+		return err
+	}
+	if len(input.Resume) > 0 {
+		g.refuse(w, codeNothingToResume, messageNothingResume)
+		return nil
+	}
+	digest, err := digestOf(input)
+	if err != nil {
+		return err
+	}
+	key := eventbus.RunKey{Tenant: p.Tenant, Thread: string(input.ThreadID), Run: string(input.RunID)}
+	// The run's entries will lie behind what the thread has now: no reader has to look further back.
+	after, err := g.bus.ThreadEnd(r.Context(), key)
+	if err != nil {
+		return logError(err)
+	}
+	known, err := g.sameRun(r.Context(), key, digest)
+	if err != nil {
+		return err
+	}
+	if known {
+		return g.stream(w, r, key, 0, 0)
+	}
+	switch started, err := g.start(r.Context(), p, name, digest, input, key); {
+	case errors.Is(err, errBusy):
+		g.refuse(w, codeThreadBusy, messageThreadBusy)
+		return nil
+	case err != nil:
+		return err
+	case started:
+		g.log.Info("run started", "agent", name, "thread_id", key.Thread, "run_id", key.Run, "principal", p.Subject)
+	}
+	return g.stream(w, r, key, after, 0)
+}
+
+// digestOf names an input, so that a repeated request is known and another one under the same run id is not taken for it.
+func digestOf(input *agui.RunAgentInput) (string, error) {
+	data, err := json.Marshal(input)
+	if err != nil {
+		return "", fmt.Errorf("digest input: %w", err)
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// sameRun reports whether the log has the run, started by the same input.
+func (g *Gateway) sameRun(ctx context.Context, key eventbus.RunKey, digest string) (bool, error) {
+	run, err := g.bus.Run(ctx, key)
+	if errors.Is(err, eventbus.ErrUnknownRun) {
+		return false, nil
+	}
+	if err != nil {
+		return false, logError(err)
+	}
+	for _, raw := range run.First.Events {
+		e, err := agui.Decode(raw)
+		if err != nil {
+			break
+		}
+		if started, ok := e.(*agui.RunStarted); ok {
+			var ours struct {
+				InputDigest string `json:"inputDigest"`
+			}
+			if json.Unmarshal(started.Metadata["holdfast"], &ours) == nil && ours.InputDigest == digest {
+				return true, nil
+			}
+		}
+	}
+	return false, runIDUsed()
+}
+
+func runIDUsed() error {
+	return &apiError{status: http.StatusConflict, Code: CodeRunIDUsed, Message: "the run id belongs to a run with another input; every run needs an id of its own", Field: "runId"}
+}
+
+var errBusy = errors.New("thread is busy")
+
+// start starts the run. It reports false when an equal request has started it already. A thread whose run has ended but
+// whose execution has not closed yet is waited for: a client may post its next run the instant it reads the terminal
+// event.
+func (g *Gateway) start(ctx context.Context, p Principal, agent, digest string, input *agui.RunAgentInput, key eventbus.RunKey) (bool, error) {
+	deadline := time.Now().Add(endingFor)
+	for pause := endingPause; ; pause = min(pause*2, endingPauseMost) {
+		a, err := g.agent(agent)
+		if err != nil {
+			return false, err
+		}
+		started, err := g.runs.Start(ctx, p.Tenant, agent, a.TaskQueue, digest, input)
+		if err != nil {
+			return false, engineAway(err)
+		}
+		if started {
+			return true, nil
+		}
+		run, other, _, open, err := g.runs.Current(ctx, p.Tenant, key.Thread)
+		switch {
+		case err != nil:
+			return false, engineAway(err)
+		case !open:
+			continue // it closed between the two calls
+		case run == key.Run && other == digest:
+			return false, nil
+		case run == key.Run:
+			return false, runIDUsed()
+		}
+		ending, err := g.ended(ctx, eventbus.RunKey{Tenant: key.Tenant, Thread: key.Thread, Run: run})
+		if err != nil {
+			return false, err
+		}
+		if !ending || time.Now().After(deadline) {
+			return false, errBusy
+		}
+		select {
+		case <-ctx.Done():
+			return false, ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+}
+
+func (g *Gateway) ended(ctx context.Context, key eventbus.RunKey) (bool, error) {
+	run, err := g.bus.Run(ctx, key)
+	if errors.Is(err, eventbus.ErrUnknownRun) {
+		return false, nil
+	}
+	if err != nil {
+		return false, logError(err)
+	}
+	return run.Terminal, nil
+}
+
+// closeOrphan ends the log of a run whose execution is over without having written an end, so that no reader waits for
+// ever and all see the same end. It judges by the thread's newest execution, never by one that was continued as new.
+func (g *Gateway) closeOrphan(ctx context.Context, key eventbus.RunKey) error {
+	run, _, started, open, err := g.runs.Current(ctx, key.Tenant, key.Thread)
+	if err != nil {
+		return err
+	}
+	if open && run == key.Run {
+		return nil
+	}
+	if ended, err := g.ended(ctx, key); err != nil || ended {
+		return err
+	}
+	g.log.Warn("run has no end in the log and no execution, closing it", "thread_id", key.Thread, "run_id", key.Run)
+	err = g.bus.CloseRun(ctx, key, started, &agui.RunError{Message: messageRunLost, Code: new(codeRunLost)})
+	if errors.Is(err, eventbus.ErrUnknownRun) {
+		return nil // nothing was written, so nothing can be closed; the reader is told by its caller
+	}
+	return err
+}

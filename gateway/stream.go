@@ -1,0 +1,203 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/agui"
+	"github.com/holdfast-dev/holdfast/agui/sse"
+	"github.com/holdfast-dev/holdfast/eventbus"
+)
+
+// runEvents streams a run from its start, or after the event that Last-Event-ID names.
+func (g *Gateway) runEvents(w http.ResponseWriter, r *http.Request, p Principal) error {
+	key := eventbus.RunKey{Tenant: p.Tenant, Thread: r.PathValue("thread"), Run: r.PathValue("run")}
+	if err := g.findRun(r.Context(), key); err != nil {
+		return err
+	}
+	last := r.Header.Get("Last-Event-ID")
+	if last == "" {
+		return g.stream(w, r, key, 0, 0)
+	}
+	id, err := eventbus.ParseEventID(last)
+	if err != nil {
+		return logError(err)
+	}
+	after, skip, err := g.bus.Resolve(r.Context(), key, id)
+	if err != nil {
+		return logError(err)
+	}
+	return g.stream(w, r, key, after, skip)
+}
+
+// findRun returns an error unless the run is in the log, or may still write there. A run that will never end is closed.
+func (g *Gateway) findRun(ctx context.Context, key eventbus.RunKey) error {
+	run, err := g.bus.Run(ctx, key)
+	switch {
+	case err == nil && run.Terminal:
+		return nil
+	case err == nil:
+		if err := g.closeOrphan(ctx, key); err != nil {
+			// The reader gets what there is, and the next heartbeat tries again.
+			g.log.Warn("run not checked for its execution", "thread_id", key.Thread, "run_id", key.Run, "error", err)
+		}
+		return nil
+	case !errors.Is(err, eventbus.ErrUnknownRun):
+		return logError(err)
+	}
+	current, _, _, open, cerr := g.runs.Current(ctx, key.Tenant, key.Thread)
+	if cerr != nil {
+		return engineAway(cerr)
+	}
+	if !open || current != key.Run {
+		return logError(err)
+	}
+	return nil
+}
+
+// stream sends the run's entries behind after, without the first skip events, until its terminal event. It returns an
+// error only before it has written anything.
+func (g *Gateway) stream(w http.ResponseWriter, r *http.Request, key eventbus.RunKey, after uint64, skip int) error {
+	if g.draining.Err() != nil {
+		return &apiError{status: http.StatusServiceUnavailable, Code: CodeDraining, Message: "this gateway is shutting down; try again"}
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(g.draining, cancel)()
+	reader := g.bus.Follow(key, after)
+	defer reader.Close()
+
+	var first *eventbus.Entry
+	if skip > 0 { // the entry is there: it was resolved
+		var err error
+		if first, err = reader.Next(ctx); err != nil {
+			return logError(err)
+		}
+		if first.Terminal && skip >= len(first.Events) {
+			w.WriteHeader(http.StatusNoContent) // the reader has it all; an EventSource stops asking
+			return nil
+		}
+	}
+	out := newResponse(w)
+	if err := out.open(); err != nil {
+		return nil //nolint:nilerr // the client is gone
+	}
+	if first != nil && out.entry(g.bus.Epoch(), first, skip) != nil {
+		return nil
+	}
+	for {
+		e, err := g.next(ctx, reader)
+		switch {
+		case err == nil:
+			err = out.entry(g.bus.Epoch(), e, 0)
+		case errors.Is(err, io.EOF):
+			return nil
+		case errors.Is(err, errSilence):
+			if err = out.comment(); err == nil {
+				g.checkOrphan(ctx, key)
+			}
+		}
+		if err == nil {
+			continue
+		}
+		if r.Context().Err() == nil && !errors.Is(err, errClient) {
+			g.log.Info("stream cut", "thread_id", key.Thread, "run_id", key.Run, "error", err)
+		}
+		// Cut, so that the client doesn't take what it has for the whole: a body that ends in order reads as a run that
+		// is over.
+		panic(http.ErrAbortHandler)
+	}
+}
+
+var (
+	errSilence = errors.New("nothing to send")
+	errClient  = errors.New("client does not take what it is sent")
+)
+
+// next is reader.Next with the heartbeat as its time-out.
+func (g *Gateway) next(ctx context.Context, reader *eventbus.Reader) (*eventbus.Entry, error) {
+	wait, cancel := context.WithTimeout(ctx, g.opt.Heartbeat)
+	defer cancel()
+	e, err := reader.Next(wait)
+	if err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		return nil, errSilence
+	}
+	return e, err
+}
+
+func (g *Gateway) checkOrphan(ctx context.Context, key eventbus.RunKey) {
+	if err := g.closeOrphan(ctx, key); err != nil && ctx.Err() == nil {
+		g.log.Warn("run not checked for its execution", "thread_id", key.Thread, "run_id", key.Run, "error", err)
+	}
+}
+
+// refuse answers with a stream whose only event is RUN_ERROR. It enters no log and has no id.
+func (g *Gateway) refuse(w http.ResponseWriter, code, message string) {
+	data, err := agui.Encode(&agui.RunError{Message: message, Code: &code})
+	if err != nil {
+		return
+	}
+	out := newResponse(w)
+	if out.open() == nil && out.sse.Event(sse.Event{Data: data}) == nil {
+		_ = out.control.Flush() // the client is gone if this fails
+	}
+}
+
+// response is an event stream on its way to one client. What is written is flushed before the next entry is fetched, and
+// a client that does not take it in time is cut, so that no client holds more than one entry here.
+type response struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	sse     *sse.Writer
+}
+
+func newResponse(w http.ResponseWriter) *response {
+	return &response{w: w, control: http.NewResponseController(w), sse: sse.NewWriter(w)}
+}
+
+func (o *response) open() error {
+	h := o.w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-cache, no-transform")
+	h.Set("X-Accel-Buffering", "no") // nginx and what follows its custom
+	h.Set("X-Content-Type-Options", "nosniff")
+	o.w.WriteHeader(http.StatusOK)
+	return o.flush()
+}
+
+// entry sends the events of an entry and flushes once, not per event: proxies hold back a frame until the write returns.
+func (o *response) entry(epoch string, e *eventbus.Entry, skip int) error {
+	o.deadline()
+	for i := skip; i < len(e.Events); i++ {
+		id := eventbus.EventID{Epoch: epoch, Sequence: e.Sequence, Index: i}
+		if o.sse.Event(sse.Event{ID: id.String(), Data: e.Events[i]}) != nil {
+			return errClient
+		}
+	}
+	if skip >= len(e.Events) {
+		return nil
+	}
+	return o.flush()
+}
+
+func (o *response) comment() error {
+	o.deadline()
+	if o.sse.Comment("") != nil {
+		return errClient
+	}
+	return o.flush()
+}
+
+func (o *response) deadline() {
+	_ = o.control.SetWriteDeadline(time.Now().Add(writeTimeout)) // a server that can't has time-outs of its own
+}
+
+func (o *response) flush() error {
+	if o.control.Flush() != nil {
+		return errClient
+	}
+	return nil
+}

@@ -1,0 +1,254 @@
+// Package worker runs agents. A worker of one's own is a main of ten lines:
+//
+//	func main() {
+//		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+//		defer stop()
+//		cfg, err := worker.ConfigFromEnv()
+//		if err != nil {
+//			log.Fatal(err)
+//		}
+//		cfg.Models = map[string]model.Model{"": demo.New(demo.Config{})}
+//		if err := worker.Run(ctx, cfg, greeter); err != nil {
+//			log.Fatal(err)
+//		}
+//	}
+//
+// Workers are stateless: start as many as there is work for. A run goes on in another when its worker dies.
+package worker
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/contrib/envconfig"
+	tlog "go.temporal.io/sdk/log"
+	sdkworker "go.temporal.io/sdk/worker"
+
+	"github.com/holdfast-dev/holdfast/activities"
+	"github.com/holdfast-dev/holdfast/agent"
+	"github.com/holdfast-dev/holdfast/agent/model"
+	"github.com/holdfast-dev/holdfast/eventbus"
+	"github.com/holdfast-dev/holdfast/workflows"
+)
+
+// Config is what a worker needs to know. Fill it by hand or start from ConfigFromEnv.
+type Config struct {
+	// Temporal is how to reach Temporal. The zero value is 127.0.0.1:7233 and the namespace "default".
+	Temporal client.Options
+
+	// NATSURL is the NATS server or servers, separated by commas. Default nats://127.0.0.1:4222.
+	NATSURL string
+	// NATSCreds is the path of a credentials file; empty for none.
+	NATSCreds string
+	// Log configures the event log.
+	Log eventbus.Options
+
+	// TaskQueue is the Temporal task queue that is served. Default "holdfast".
+	TaskQueue string
+
+	// Models resolves the names by which agents call their models. The empty name is the default model.
+	Models map[string]model.Model
+
+	// Activities bounds how many model turns and tool calls run here at once. Default 500.
+	Activities int
+
+	// StopTimeout is how long a worker that is told to stop waits for the activities it has begun, before it leaves
+	// them to others. Default 20 s.
+	StopTimeout time.Duration
+
+	// Logger gets everything, the SDK's messages too. Default slog.Default().
+	Logger *slog.Logger
+}
+
+const (
+	defaultActivities  = 500
+	defaultStopTimeout = 20 * time.Second
+
+	// pollers per kind. With the SDK's default of 2, sixty-four runs at a time wait for polls and not for work.
+	pollers = 8
+
+	// stickyTimeout is how long a run waits for the worker that has it in memory, before any other takes it. It is what
+	// a killed worker costs the runs that were waiting in it; the SDK's 5 s are for slow networks.
+	stickyTimeout = time.Second
+
+	// heartbeatThrottle keeps cancellation below a second on servers that can't push it.
+	heartbeatThrottle = 800 * time.Millisecond
+)
+
+// ConfigFromEnv reads the environment under the names of the ecosystem: TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE,
+// TEMPORAL_API_KEY, TEMPORAL_TLS_… and Temporal's configuration file (the SDK's envconfig), NATS_URL, NATS_CREDS,
+// HOLDFAST_TASK_QUEUE. Models stay to be set.
+func ConfigFromEnv() (Config, error) {
+	t, err := envconfig.LoadDefaultClientOptions()
+	if err != nil {
+		return Config{}, fmt.Errorf("read Temporal's environment: %w", err)
+	}
+	return Config{
+		Temporal:  t,
+		NATSURL:   os.Getenv("NATS_URL"),
+		NATSCreds: os.Getenv("NATS_CREDS"),
+		TaskQueue: os.Getenv("HOLDFAST_TASK_QUEUE"),
+	}, nil
+}
+
+func (c *Config) complete(agents []agent.Agent) error {
+	if c.NATSURL == "" {
+		c.NATSURL = nats.DefaultURL
+	}
+	if c.TaskQueue == "" {
+		c.TaskQueue = workflows.DefaultTaskQueue
+	}
+	if c.Activities == 0 {
+		c.Activities = defaultActivities
+	}
+	if c.StopTimeout == 0 {
+		c.StopTimeout = defaultStopTimeout
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	c.Temporal.Logger = tlog.NewStructuredLogger(c.Logger)
+	c.Log.Logger = c.Logger
+	if len(agents) == 0 {
+		return errors.New("worker: no agents to serve")
+	}
+	var found []error
+	names := map[string]bool{}
+	for _, a := range agents {
+		if err := a.Validate(); err != nil {
+			found = append(found, err)
+		}
+		if names[a.Name] {
+			found = append(found, fmt.Errorf("agent %q is given twice", a.Name))
+		}
+		names[a.Name] = true
+		if _, ok := c.Models[a.Model]; !ok {
+			found = append(found, fmt.Errorf("agent %q uses model %q, which is not in Config.Models", a.Name, a.Model))
+		}
+	}
+	return errors.Join(found...)
+}
+
+// Run serves the agents until ctx is done, then drains: it takes no new work, gives what it has begun StopTimeout to
+// end, and returns nil. What was not finished by then is taken over by other workers.
+//
+// It waits for Temporal and NATS to come up and says so in the log. It returns an error at once for a configuration
+// that can't work: an invalid agent, a model that is missing, a stream with the wrong settings.
+func Run(ctx context.Context, cfg Config, agents ...agent.Agent) error {
+	if err := cfg.complete(agents); err != nil {
+		return err
+	}
+	log := cfg.Logger
+	bus, closeBus, err := openLog(ctx, cfg)
+	if err != nil {
+		return stopped(ctx, err)
+	}
+	defer closeBus()
+	tc, err := dial(ctx, cfg)
+	if err != nil {
+		return stopped(ctx, err)
+	}
+	defer tc.Close()
+
+	fatal := make(chan error, 1)
+	w := sdkworker.New(tc, cfg.TaskQueue, sdkworker.Options{
+		MaxConcurrentActivityExecutionSize: cfg.Activities,
+		MaxConcurrentActivityTaskPollers:   pollers,
+		MaxConcurrentWorkflowTaskPollers:   pollers,
+		StickyScheduleToStartTimeout:       stickyTimeout,
+		MaxHeartbeatThrottleInterval:       heartbeatThrottle,
+		DefaultHeartbeatThrottleInterval:   heartbeatThrottle,
+		WorkerStopTimeout:                  cfg.StopTimeout,
+		OnFatalError:                       func(err error) { fatal <- err },
+	})
+	workflows.NewRunner(agents).Register(w)
+	activities.NewSet(bus, agents, cfg.Models, log).Register(w)
+	if err := w.Start(); err != nil {
+		return fmt.Errorf("start worker on task queue %s: %w", cfg.TaskQueue, err)
+	}
+	announcing, stopAnnouncing := context.WithCancel(ctx)
+	defer stopAnnouncing()
+	signedOff, err := bus.Announce(announcing, rand.Text(), announcements(agents, cfg.TaskQueue))
+	if err != nil {
+		w.Stop()
+		return stopped(ctx, err)
+	}
+	log.Info("worker started", "task_queue", cfg.TaskQueue, "agents", names(agents))
+	select {
+	case <-ctx.Done():
+		log.Info("worker is draining", "timeout", cfg.StopTimeout)
+	case err = <-fatal:
+		err = fmt.Errorf("worker on task queue %s: %w", cfg.TaskQueue, err)
+	}
+	stopAnnouncing()
+	signedOff()
+	w.Stop()
+	log.Info("worker stopped")
+	return err
+}
+
+// stopped turns an error that ctx's end caused into the nil of an orderly stop.
+func stopped(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+func names(agents []agent.Agent) string {
+	list := make([]string, len(agents))
+	for i, a := range agents {
+		list[i] = a.Name
+	}
+	return strings.Join(list, ",")
+}
+
+func announcements(agents []agent.Agent, queue string) []eventbus.Announcement {
+	list := make([]eventbus.Announcement, len(agents))
+	for i, a := range agents {
+		list[i] = eventbus.Announcement{Agent: a.Name, Description: a.Description, TaskQueue: queue, Capabilities: a.Capabilities()}
+	}
+	return list
+}
+
+// openLog connects to NATS and opens the log, trying until it is up.
+func openLog(ctx context.Context, cfg Config) (*eventbus.Bus, func(), error) {
+	var opts []nats.Option
+	if cfg.NATSCreds != "" {
+		opts = append(opts, nats.UserCredentials(cfg.NATSCreds))
+	}
+	nc, err := eventbus.Connect(ctx, cfg.NATSURL, "holdfast worker", cfg.Logger, opts...)
+	if err != nil {
+		return nil, nil, err
+	}
+	bus, err := eventbus.Open(ctx, nc, cfg.Log)
+	if err != nil {
+		nc.Close()
+		return nil, nil, err
+	}
+	return bus, func() { bus.Close(); nc.Close() }, nil
+}
+
+// dial connects to Temporal, trying until it is up.
+func dial(ctx context.Context, cfg Config) (client.Client, error) {
+	for wait := 100 * time.Millisecond; ; wait = min(wait*2, 5*time.Second) {
+		c, err := client.DialContext(ctx, cfg.Temporal)
+		if err == nil {
+			return c, nil
+		}
+		cfg.Logger.Warn("waiting for Temporal", "address", cfg.Temporal.HostPort, "error", err)
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("connect to Temporal: %w", err)
+		case <-time.After(wait):
+		}
+	}
+}
