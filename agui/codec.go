@@ -40,6 +40,10 @@ func Append(dst []byte, e Event) ([]byte, error) {
 }
 
 func (w *writer) event(e Event) {
+	if e == nil {
+		w.fail(RuleObject, "", "is no event")
+		return
+	}
 	if u, ok := e.(*Unknown); ok {
 		w.verbatim(u.Raw)
 		return
@@ -56,7 +60,9 @@ func (w *writer) event(e Event) {
 // tokens would break the one line is it compacted.
 func (w *writer) verbatim(raw json.RawMessage) {
 	if err := unknownType(raw); err != nil {
-		w.fail(err.Rule, err.Path, err.Reason)
+		if w.err == nil {
+			w.err = &EncodeError{Rule: err.Rule, Path: err.Path, Reason: err.Reason}
+		}
 		return
 	}
 	if bytes.ContainsAny(raw, "\r\n") {
