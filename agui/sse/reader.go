@@ -49,19 +49,15 @@ func NewReader(r io.Reader, maxLine int) *Reader {
 func (r *Reader) Next() (Event, error) {
 	for {
 		line, err := r.line()
-		if err != nil {
-			if err == io.EOF && (r.hasData || len(r.buf) > 0) {
-				err = io.ErrUnexpectedEOF
-			}
-			r.err = err
-			r.buf = nil
-			return Event{}, err
+		if err == nil && len(line) > 0 {
+			err = r.field(line)
 		}
-		if len(line) > 0 {
-			if err := r.field(line); err != nil {
-				r.err, r.buf = err, nil
-				return Event{}, err
-			}
+		switch {
+		case err == io.EOF && (r.hasData || len(r.buf) > 0):
+			return r.end(io.ErrUnexpectedEOF)
+		case err != nil:
+			return r.end(err)
+		case len(line) > 0:
 			continue
 		}
 		r.id = r.blockID
@@ -73,6 +69,12 @@ func (r *Reader) Next() (Event, error) {
 		r.name, r.data, r.hasData = "", nil, false
 		return e, nil
 	}
+}
+
+// end keeps the error for every later call.
+func (r *Reader) end(err error) (Event, error) {
+	r.err, r.buf, r.scan, r.data = err, nil, 0, nil
+	return Event{}, err
 }
 
 // LastEventID returns the id to reconnect with: that of the last complete block
