@@ -109,5 +109,9 @@ func ParseEventID(s string) (EventID, error) {
 	if err != nil {
 		return EventID{}, ErrBadEventID
 	}
-	return EventID{Epoch: parts[0], Sequence: seq, Index: int(index)}, nil
+	id := EventID{Epoch: parts[0], Sequence: seq, Index: int(index)}
+	if id.String() != s { // leading zeros
+		return EventID{}, ErrBadEventID
+	}
+	return id, nil
 }
