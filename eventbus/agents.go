@@ -39,7 +39,7 @@ type Announcement struct {
 
 func (b *Bus) agentsBucket(ctx context.Context) (jetstream.KeyValue, error) {
 	kv, err := b.js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
-		Bucket: b.opt.Stream + "_AGENTS", Description: "Agents served by Holdfast workers", TTL: announceTTL, LimitMarkerTTL: knownFor,
+		Bucket: b.opt.Stream + "_AGENTS", Description: "Agents served by Holdfast workers", TTL: b.opt.announceTTL, LimitMarkerTTL: knownFor,
 		Replicas: b.opt.Replicas, MaxValueSize: maxAnnouncement, Storage: jetstream.FileStorage,
 	})
 	if err != nil {
@@ -56,9 +56,11 @@ func (b *Bus) Announce(ctx context.Context, worker string, agents []Announcement
 		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 		defer cancel()
 		if kv == nil {
-			if kv, err = b.agentsBucket(ctx); err != nil {
+			bucket, err := b.agentsBucket(ctx)
+			if err != nil {
 				return err
 			}
+			kv = bucket
 		}
 		for _, a := range agents {
 			a.Stopped = gone
@@ -81,7 +83,7 @@ func (b *Bus) Announce(ctx context.Context, worker string, agents []Announcement
 	}
 	var done sync.WaitGroup
 	done.Go(func() {
-		t := time.NewTicker(announceEvery)
+		t := time.NewTicker(b.opt.announceEvery)
 		defer t.Stop()
 		for {
 			select {
@@ -102,6 +104,8 @@ func (b *Bus) Announce(ctx context.Context, worker string, agents []Announcement
 
 // Directory is the agents that workers announce, as of now. It is safe for concurrent use.
 type Directory struct {
+	ttl time.Duration
+
 	mu    sync.Mutex
 	seen  map[string]map[string]announced // agent → worker
 	known map[string]bool
@@ -115,10 +119,17 @@ type announced struct {
 // Directory starts watching the announcements until ctx is done or the Bus is closed. It blocks until what is there has
 // been read.
 func (b *Bus) Directory(ctx context.Context) (*Directory, error) {
-	d := &Directory{seen: map[string]map[string]announced{}, known: map[string]bool{}}
+	d := &Directory{ttl: b.opt.announceTTL, seen: map[string]map[string]announced{}, known: map[string]bool{}}
 	ready := make(chan struct{})
 	var once sync.Once
 	wctx, cancel := context.WithCancel(ctx)
+	b.mu.Lock()
+	if b.closed {
+		b.mu.Unlock()
+		cancel()
+		return nil, fmt.Errorf("read announced agents: event log closed: %w", ErrUnavailable)
+	}
+	b.watches = append(b.watches, cancel)
 	b.done.Go(func() {
 		defer cancel()
 		pause := retryFirst
@@ -133,15 +144,13 @@ func (b *Bus) Directory(ctx context.Context) (*Directory, error) {
 			}
 		}
 	})
-	b.mu.Lock()
-	b.watches = append(b.watches, cancel)
 	b.mu.Unlock()
 	select {
 	case <-ready:
 		return d, nil
-	case <-ctx.Done():
+	case <-wctx.Done():
 		cancel()
-		return nil, fmt.Errorf("read announced agents: %w", ctx.Err())
+		return nil, fmt.Errorf("read announced agents: %w: %w", ErrUnavailable, wctx.Err())
 	}
 }
 
@@ -198,7 +207,7 @@ func (d *Directory) Agent(name string) (a Announcement, served, known bool) {
 	defer d.mu.Unlock()
 	var newest time.Time
 	for worker, s := range d.seen[name] {
-		if time.Since(s.at) > announceTTL {
+		if time.Since(s.at) > d.ttl {
 			delete(d.seen[name], worker)
 			continue
 		}
