@@ -58,14 +58,14 @@ const (
 
 // Bus is the event log of all runs in one JetStream stream. It is safe for concurrent use.
 type Bus struct {
-	nc      *nats.Conn
-	js      jetstream.JetStream
-	opt     Options
-	log     *slog.Logger
-	prefix  string // of subjects, "holdfast.log."
-	live    string // of republished subjects, "holdfast.live."
-	large   string // name of the object bucket
-	maxEntry int   // bytes of one entry, headers included
+	nc       *nats.Conn
+	js       jetstream.JetStream
+	opt      Options
+	log      *slog.Logger
+	prefix   string // of subjects, "holdfast.log."
+	live     string // of republished subjects, "holdfast.live."
+	large    string // name of the object bucket
+	maxEntry int    // bytes of one entry, headers included
 
 	epoch atomic.Pointer[string]
 
@@ -343,39 +343,23 @@ func (b *Bus) watchConnection(ctx context.Context, connected <-chan nats.Status)
 	}
 }
 
-// objectStore returns the bucket for large entries and makes it on first use.
-func (b *Bus) objectStore(ctx context.Context) (jetstream.ObjectStore, error) {
-	b.mu.Lock()
-	o := b.objects
-	b.mu.Unlock()
-	if o != nil {
-		return o, nil
-	}
-	o, err := b.js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{
-		Bucket: b.large, Description: "Holdfast entries above the payload limit", Replicas: b.opt.Replicas, TTL: b.opt.MaxAge,
-	})
-	if err != nil {
-		return nil, unavailable("object bucket "+b.large, err)
-	}
-	b.mu.Lock()
-	b.objects = o
-	b.mu.Unlock()
-	return o, nil
-}
-
 // errNone: a leader read found nothing.
 var errNone = errors.New("no such entry")
 
 // leaderGet reads one message from the stream's leader. Direct gets may be answered by a replica that is behind; what
 // decides about a fence must not be.
 func (b *Bus) leaderGet(ctx context.Context, request map[string]any) (*nats.Msg, uint64, error) {
+	return b.leaderGetFrom(ctx, b.opt.Stream, request)
+}
+
+func (b *Bus) leaderGetFrom(ctx context.Context, stream string, request map[string]any) (*nats.Msg, uint64, error) {
 	req, err := json.Marshal(request)
 	if err != nil {
 		return nil, 0, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	m, err := b.nc.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+b.opt.Stream, req)
+	m, err := b.nc.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+stream, req)
 	if err != nil {
 		return nil, 0, unavailable("read from the log", err)
 	}

@@ -3,8 +3,6 @@ package eventbus
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -21,7 +19,7 @@ import (
 const (
 	headerThread     = "Holdfast-Thread" // percent-encoded id
 	headerRun        = "Holdfast-Run"    // percent-encoded id
-	headerWriter     = "Holdfast-Writer" // <execution>/<writer key>
+	headerWriter     = "Holdfast-Writer" // <execution>/<token of the writer's key>
 	headerGeneration = "Holdfast-Generation"
 	headerOrdinal    = "Holdfast-Ordinal" // outbox ordinal reached
 	headerOpen       = "Holdfast-Open"    // JSON of Open, or openInBody
@@ -58,10 +56,12 @@ type Entry struct {
 type Checkpoint struct {
 	Sequence   uint64 // of the entry; 0 when the lane is empty
 	Execution  string // that owns the run
-	Writer     string // logical key of the writer, equal over its attempts
+	Writer     string // token of the writer's logical key, equal over its attempts
 	Generation Generation
 	Ordinal    int64 // of the last outbox event in the lane
 	Open       Unfinished
+
+	previous uint64 // sequence of the entry before it on the lane
 }
 
 // Unfinished is what a writer had begun and not finished when it wrote an entry.
@@ -202,7 +202,7 @@ func (b *Bus) parse(ctx context.Context, m *nats.Msg, subject string, seq uint64
 	}
 	e.fanout = m.Header.Get(headerFanout) != ""
 	cp := &e.checkpoint
-	cp.Sequence = seq
+	cp.Sequence, cp.previous = seq, e.previous
 	cp.Execution, cp.Writer, _ = strings.Cut(m.Header.Get(headerWriter), "/")
 	if cp.Generation, err = ParseGeneration(m.Header.Get(headerGeneration)); err != nil {
 		return nil, bad("header", err)
@@ -212,12 +212,8 @@ func (b *Bus) parse(ctx context.Context, m *nats.Msg, subject string, seq uint64
 	}
 	body := m.Data
 	if name := m.Header.Get(headerLarge); name != "" {
-		store, err := b.objectStore(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if body, err = store.GetBytes(ctx, name); err != nil {
-			return nil, unavailable("large entry "+strconv.FormatUint(seq, 10), err)
+		if body, err = b.load(ctx, name); err != nil {
+			return nil, fmt.Errorf("body of entry %d: %w", seq, err)
 		}
 	}
 	e.size = len(body) + 256 // what the entry itself takes, roughly
@@ -238,12 +234,6 @@ func (b *Bus) parse(ctx context.Context, m *nats.Msg, subject string, seq uint64
 		}
 	}
 	return e, nil
-}
-
-// largeName names the object of a body by its run and its content.
-func largeName(m *nats.Msg) string {
-	sum := sha256.Sum256(m.Data)
-	return m.Subject + "." + hex.EncodeToString(sum[:])
 }
 
 func escape(id string) string { return url.PathEscape(id) }

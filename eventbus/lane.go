@@ -7,12 +7,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/holdfast-dev/holdfast/agui"
+	"github.com/holdfast-dev/holdfast/eventbus/subject"
 )
 
 // LaneConfig says which lane is written, by whom.
@@ -32,7 +32,7 @@ func (c LaneConfig) validate() error {
 		return fmt.Errorf("lane %q: want a number", c.Lane)
 	case c.Execution == "" || strings.ContainsAny(c.Execution, "/\r\n"):
 		return fmt.Errorf("lane execution %q: want a Temporal run id", c.Execution)
-	case c.Writer == "" || strings.ContainsAny(c.Writer, "\r\n"):
+	case c.Writer == "":
 		return fmt.Errorf("lane writer %q: want a key", c.Writer)
 	}
 	return nil
@@ -46,7 +46,8 @@ const maxPending = 1 << 20
 // entry, so that a slow stream has the latency of one publish and a fast one makes large entries.
 //
 // Events are in the log in the order of the calls. A Lane may be used from several goroutines, whose events interleave.
-// Once a call has returned an error other than a context's, nothing more is appended and every later call returns it.
+// An event that can't be encoded, or is too large, is refused alone. Once a call has returned any other error than a
+// context's, nothing more is appended and every later call returns it.
 type Lane struct {
 	bus        *Bus
 	cfg        LaneConfig
@@ -54,16 +55,21 @@ type Lane struct {
 	thread     string // percent-encoded
 	run        string
 	generation string
-	previous   Checkpoint
+	maxBody    int // bytes of one entry's body
 
 	ctx    context.Context // of publishing; ends with Close
 	cancel context.CancelFunc
 
 	mu        sync.Mutex
 	moved     chan struct{} // closed and replaced when pending shrank, or err was set
+	previous  Checkpoint
 	pending   []line
 	bytes     int
-	running   bool // a committer is at work
+	handed    uint64 // lines taken from callers
+	settled   uint64 // of those, lines that are in the log
+	sealing   bool   // an entry is wanted though nothing is pending
+	ended     bool   // a terminal event was handed in
+	running   bool   // a committer is at work
 	err       error
 	appended  Checkpoint // state of the last entry that is known to be in the log
 	ordinal   int64      // of the last outbox event handed in
@@ -77,6 +83,15 @@ type line struct {
 	change  change
 	ordinal int64 // of the outbox event, 0 for the writer's own
 }
+
+const (
+	// maxIDs bounds the ids of an entry in bytes, percent-encoded where they are. They are in its headers, and headers
+	// count against the server's payload limit.
+	maxIDs = 12 << 10
+
+	// reservedHeaders is what the other headers of an entry take at most, in bytes: the largest Open and the rest.
+	reservedHeaders = maxOpenHeader + 1<<10
+)
 
 // OpenLane opens a lane for writing. It reads the lane's checkpoint from the leader and blocks until the log has
 // answered or ctx is done.
@@ -92,6 +107,7 @@ func (b *Bus) OpenLane(ctx context.Context, cfg LaneConfig) (*Lane, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
+	cfg.Writer = subject.Token(cfg.Writer) // keys hold ids that models gave; a header value holds less
 	l := &Lane{
 		bus: b, cfg: cfg,
 		subject:    b.prefix + cfg.Run.tokens() + "." + cfg.Lane,
@@ -101,7 +117,20 @@ func (b *Bus) OpenLane(ctx context.Context, cfg LaneConfig) (*Lane, error) {
 		moved:      make(chan struct{}),
 		unclaimed:  true,
 	}
-	if cp, err := l.read(ctx); err != nil {
+	ids := len(l.thread) + len(l.run) + len(cfg.Execution) + len(cfg.Writer)
+	if ids > maxIDs {
+		return nil, fmt.Errorf("open lane %s of %s: the ids have %d bytes, limit %d", cfg.Lane, cfg.Run, ids, maxIDs)
+	}
+	l.maxBody = b.maxEntry - ids - reservedHeaders
+	if cfg.Lane != MainLane {
+		// A run is closed on its main lane. This lane may be new, and then only that tells.
+		if main, err := b.checkpoint(ctx, b.prefix+cfg.Run.tokens()+"."+MainLane); err != nil {
+			return nil, fmt.Errorf("open lane %s of %s: %w", cfg.Lane, cfg.Run, err)
+		} else if main.Open.Closed {
+			return nil, fmt.Errorf("open lane %s of %s: %w", cfg.Lane, cfg.Run, ErrClosed)
+		}
+	}
+	if cp, err := b.checkpoint(ctx, l.subject); err != nil {
 		return nil, fmt.Errorf("open lane %s of %s: %w", cfg.Lane, cfg.Run, err)
 	} else if err := l.inherit(cp); err != nil {
 		return nil, fmt.Errorf("open lane %s of %s: %w", cfg.Lane, cfg.Run, err)
@@ -116,11 +145,11 @@ func (b *Bus) OpenLane(ctx context.Context, cfg LaneConfig) (*Lane, error) {
 	return l, nil
 }
 
-// read gets the lane's checkpoint, trying until ctx is done.
-func (l *Lane) read(ctx context.Context) (Checkpoint, error) {
+// checkpoint gets the checkpoint of the lane with that subject, trying until ctx is done.
+func (b *Bus) checkpoint(ctx context.Context, lane string) (Checkpoint, error) {
 	var cp Checkpoint
 	err := retry(ctx, func(ctx context.Context) error {
-		m, seq, err := l.bus.leaderGet(ctx, map[string]any{"last_by_subj": l.subject})
+		m, seq, err := b.leaderGet(ctx, map[string]any{"last_by_subj": lane})
 		if errors.Is(err, errNone) {
 			cp = Checkpoint{}
 			return nil
@@ -134,7 +163,7 @@ func (l *Lane) read(ctx context.Context) (Checkpoint, error) {
 		if m.Header.Get(headerOpen) != openInBody {
 			delete(m.Header, headerLarge) // a checkpoint needs no body
 		}
-		e, err := l.bus.parse(ctx, m, m.Subject, seq)
+		e, err := b.parse(ctx, m, m.Subject, seq)
 		if errors.Is(err, ErrUnavailable) {
 			return err
 		}
@@ -147,7 +176,8 @@ func (l *Lane) read(ctx context.Context) (Checkpoint, error) {
 	return cp, err
 }
 
-// inherit judges the entry before the writer's first and takes over from it.
+// inherit judges the entry before the writer's first and takes over from it. l.mu is held, except while the lane is
+// opened.
 func (l *Lane) inherit(cp Checkpoint) error {
 	if cp.Sequence > 0 {
 		switch {
@@ -160,7 +190,7 @@ func (l *Lane) inherit(cp Checkpoint) error {
 		}
 	}
 	l.previous, l.appended = cp, cp
-	l.ordinal = cp.Ordinal
+	l.ordinal = max(l.ordinal, cp.Ordinal) // what was handed in meanwhile is on its way
 	l.nextOpen = Unfinished{Items: append([]Item(nil), cp.Open.Items...)}
 	if cp.Writer == l.cfg.Writer {
 		l.nextOpen.Shown, l.nextOpen.Reasoned = cp.Open.Shown, cp.Open.Reasoned
@@ -168,23 +198,30 @@ func (l *Lane) inherit(cp Checkpoint) error {
 	return nil
 }
 
-// Previous is the checkpoint found when the lane was opened, before anything of this writer's.
-func (l *Lane) Previous() Checkpoint { return l.previous }
+// Previous is the checkpoint of the entry before this writer's first. It is settled when the lane was claimed, or with
+// the first entry.
+func (l *Lane) Previous() Checkpoint {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.previous
+}
 
 // TookOver reports whether an earlier attempt of the same writer has shown messages that no snapshot has restated, so
 // that the caller must restate the conversation before it shows anything.
 func (l *Lane) TookOver() bool {
-	return l.previous.Writer == l.cfg.Writer && l.previous.Open.Shown
+	p := l.Previous()
+	return p.Writer == l.cfg.Writer && p.Open.Shown
 }
 
 // Reasoned reports whether an earlier attempt of the same writer has shown reasoning.
 func (l *Lane) Reasoned() bool {
-	return l.previous.Writer == l.cfg.Writer && l.previous.Open.Reasoned
+	p := l.Previous()
+	return p.Writer == l.cfg.Writer && p.Open.Reasoned
 }
 
 // CloseInherited appends the endings of what the previous writer left open, innermost first.
 func (l *Lane) CloseInherited(ctx context.Context) error {
-	items := l.previous.Open.Items
+	items := l.Previous().Open.Items
 	for i := len(items) - 1; i >= 0; i-- {
 		if err := l.Append(ctx, items[i].Ending()); err != nil {
 			return err
@@ -194,7 +231,8 @@ func (l *Lane) CloseInherited(ctx context.Context) error {
 }
 
 // Append hands in events of the writer's own. It returns when they are in order behind all earlier ones, not when they
-// are in the log (see Flush), and blocks only while more than maxPending bytes wait.
+// are in the log (see Flush), and blocks only while more than maxPending bytes wait. Behind a terminal event it returns
+// ErrClosed.
 func (l *Lane) Append(ctx context.Context, events ...agui.Event) error {
 	for _, e := range events {
 		data, err := agui.Encode(e)
@@ -216,10 +254,7 @@ func (l *Lane) Append(ctx context.Context, events ...agui.Event) error {
 func (l *Lane) AppendOutbox(ctx context.Context, first int64, events ...agui.Event) error {
 	for i, e := range events {
 		ordinal := first + int64(i)
-		l.mu.Lock()
-		done := ordinal <= l.ordinal
-		l.mu.Unlock()
-		if done {
+		if l.holds(ordinal) {
 			continue
 		}
 		data, err := agui.Encode(e)
@@ -235,18 +270,22 @@ func (l *Lane) AppendOutbox(ctx context.Context, first int64, events ...agui.Eve
 	return nil
 }
 
-// Seal appends an entry without events, so that no writer of a lower generation can append any more.
-func (l *Lane) Seal(ctx context.Context) error {
-	if err := l.Flush(ctx); err != nil {
-		return err
-	}
+func (l *Lane) holds(ordinal int64) bool {
 	l.mu.Lock()
-	claimed := !l.unclaimed
-	l.mu.Unlock()
-	if claimed {
-		return nil // an entry of this generation is there already
+	defer l.mu.Unlock()
+	return ordinal <= l.ordinal
+}
+
+// Seal makes sure that an entry of this generation is in the lane, so that no writer of a lower one can append any more.
+// If nothing was appended it is an entry without events. Like Flush it returns when that is in the log.
+func (l *Lane) Seal(ctx context.Context) error {
+	l.mu.Lock()
+	if l.unclaimed && len(l.pending) == 0 && l.err == nil {
+		l.sealing = true
+		l.start()
 	}
-	return l.publish(ctx, nil)
+	l.mu.Unlock()
+	return l.Flush(ctx)
 }
 
 func (l *Lane) put(ctx context.Context, n line) error {
@@ -265,37 +304,50 @@ func (l *Lane) put(ctx context.Context, n line) error {
 		l.mu.Lock()
 	}
 	defer l.mu.Unlock()
-	if l.err != nil {
+	switch {
+	case l.err != nil:
 		return l.err
+	case n.carried(l.ordinal):
+		return nil
+	case l.ended:
+		return fmt.Errorf("append to lane %s of %s: %w", l.cfg.Lane, l.cfg.Run, ErrClosed)
 	}
-	if n.ordinal > 0 {
-		l.ordinal = n.ordinal
-	}
+	l.ordinal = max(l.ordinal, n.ordinal)
+	l.ended = n.change.ends
 	l.pending = append(l.pending, n)
 	l.bytes += len(n.data)
+	l.handed++
+	l.start()
+	return nil
+}
+
+// start starts the committer if none is at work. l.mu is held.
+func (l *Lane) start() {
 	if !l.running {
 		l.running = true
 		go l.commit()
 	}
-	return nil
 }
 
-// commit publishes what is pending until nothing is. It is the only caller of publish while it runs.
+// commit publishes what is pending until nothing is. Once the lane is open it is the only caller of publish, and there is
+// one at a time.
 func (l *Lane) commit() {
 	for {
 		l.mu.Lock()
-		if len(l.pending) == 0 || l.err != nil {
+		if len(l.pending) == 0 && !l.sealing || l.err != nil {
 			l.running = false
 			l.signal()
 			l.mu.Unlock()
 			return
 		}
+		l.sealing = false
 		lines := l.take()
 		l.mu.Unlock()
 
 		err := l.publish(l.ctx, lines)
 
 		l.mu.Lock()
+		l.settled += uint64(len(lines))
 		if err != nil && l.err == nil {
 			l.err = fmt.Errorf("append to lane %s of %s: %w", l.cfg.Lane, l.cfg.Run, err)
 			l.pending, l.bytes = nil, 0
@@ -316,7 +368,7 @@ func (l *Lane) signal() {
 func (l *Lane) take() []line {
 	size, n := 0, 0
 	for _, p := range l.pending {
-		if n > 0 && size+len(p.data)+1 > l.bus.maxBody {
+		if n > 0 && size+len(p.data)+1 > l.maxBody {
 			break
 		}
 		size += len(p.data) + 1
@@ -355,7 +407,7 @@ func (l *Lane) entry(lines []line) (*nats.Msg, Checkpoint, error) {
 //
 // A refusal (codes 10071, 10164 and 10158) is never taken at its word: on a replicated stream it is as ambiguous as a
 // time-out. The lane's last entry, read from the leader, decides. Because only one publish is in flight, an entry of
-// this generation behind the one last known can only be this one.
+// this generation that stands directly behind the one last known can only be this one.
 func (l *Lane) publish(ctx context.Context, lines []line) error {
 	var m *nats.Msg
 	var cp Checkpoint
@@ -371,7 +423,7 @@ func (l *Lane) publish(ctx context.Context, lines []line) error {
 		if err != nil {
 			return err
 		}
-		if len(m.Data) > l.bus.maxBody {
+		if len(m.Data) > l.maxBody {
 			if err := l.bus.store(ctx, m); err != nil {
 				return err
 			}
@@ -384,7 +436,7 @@ func (l *Lane) publish(ctx context.Context, lines []line) error {
 		if errors.Is(err, nats.ErrMaxPayload) {
 			return err
 		}
-		last, rerr := l.read(ctx)
+		last, rerr := l.bus.checkpoint(ctx, l.subject)
 		switch {
 		case rerr != nil:
 			return rerr // only when ctx is done, or the entry can't be read
@@ -394,7 +446,7 @@ func (l *Lane) publish(ctx context.Context, lines []line) error {
 			}
 		case last.Sequence < expected:
 			return ErrLaneLost
-		case last.Generation == l.cfg.Generation && last.Execution == l.cfg.Execution:
+		case last.previous == expected && last.Generation == l.cfg.Generation && last.Writer == l.cfg.Writer && last.Execution == l.cfg.Execution:
 			l.landed(cp, last.Sequence) // the ack was lost
 			return nil
 		default:
@@ -402,6 +454,11 @@ func (l *Lane) publish(ctx context.Context, lines []line) error {
 			l.mu.Lock()
 			first := l.unclaimed
 			err := l.inherit(last)
+			if err == nil && first {
+				// What it carried of the outbox need not be carried again.
+				lines = slices.DeleteFunc(slices.Clone(lines), func(n line) bool { return n.carried(last.Ordinal) })
+				l.skip(last.Ordinal)
+			}
 			l.mu.Unlock()
 			if err != nil {
 				return err
@@ -409,10 +466,24 @@ func (l *Lane) publish(ctx context.Context, lines []line) error {
 			if !first {
 				return fmt.Errorf("entry %d of generation %s behind one of %s: %w", last.Sequence, last.Generation, l.cfg.Generation, ErrLaneLost)
 			}
-			lines = slices.DeleteFunc(slices.Clone(lines), func(n line) bool { return n.ordinal > 0 && n.ordinal <= last.Ordinal })
 			m = nil
 		}
 	}
+}
+
+// carried reports whether the line is an outbox event that a lane which has reached the ordinal holds already.
+func (n line) carried(ordinal int64) bool { return n.ordinal > 0 && n.ordinal <= ordinal }
+
+// skip removes outbox events up to an ordinal from what is pending. l.mu is held.
+func (l *Lane) skip(ordinal int64) {
+	l.pending = slices.DeleteFunc(l.pending, func(n line) bool {
+		if !n.carried(ordinal) {
+			return false
+		}
+		l.bytes -= len(n.data)
+		l.settled++
+		return true
+	})
 }
 
 func (l *Lane) try(ctx context.Context, m *nats.Msg, expected uint64) (uint64, error) {
@@ -442,10 +513,12 @@ func (l *Lane) Err() error {
 	return l.err
 }
 
-// Flush blocks until everything handed in before is in the log, the lane has failed, or ctx is done.
+// Flush blocks until everything handed in before is in the log, the lane has failed, or ctx is done. What is handed in
+// while it waits does not hold it up.
 func (l *Lane) Flush(ctx context.Context) error {
 	l.mu.Lock()
-	for l.running && l.err == nil {
+	target := l.handed
+	for l.err == nil && (l.settled < target || l.sealing || l.unclaimed && l.running) {
 		moved := l.moved
 		l.mu.Unlock()
 		select {
@@ -476,29 +549,3 @@ func (l *Lane) Close(ctx context.Context) error {
 	}
 	return err
 }
-
-// store moves the body into the object bucket. The name is the content's, so that a retry makes no second object.
-func (b *Bus) store(ctx context.Context, m *nats.Msg) error {
-	name := largeName(m)
-	err := retry(ctx, func(ctx context.Context) error {
-		o, err := b.objectStore(ctx)
-		if err != nil {
-			return err
-		}
-		ctx, cancel := context.WithTimeout(ctx, largeTimeout)
-		defer cancel()
-		if _, err := o.PutBytes(ctx, name, m.Data); err != nil {
-			return unavailable("store large entry", err)
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	m.Data = nil
-	m.Header[headerLarge] = []string{name}
-	return nil
-}
-
-// largeTimeout bounds the storing of one large entry of up to MaxEvent bytes.
-const largeTimeout = 30 * time.Second

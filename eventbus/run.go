@@ -2,9 +2,13 @@ package eventbus
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/holdfast-dev/holdfast/agui"
 )
@@ -99,42 +103,88 @@ func (b *Bus) Resolve(ctx context.Context, key RunKey, id EventID) (after uint64
 // sees the same single end. It does nothing if the run is closed. The caller has made sure that nothing of the
 // execution will go on; started is the start of its last workflow run in Unix nanoseconds.
 //
-// Unlike a lane's writers it doesn't know the owner, so it takes the lane's. It returns ErrUnknownRun if there is no
-// log to close.
+// Leftovers of the execution may still be at work. Every lane that they have written to is sealed first, so that nothing
+// follows the terminal event. It returns ErrUnknownRun if there is no log to close.
 func (b *Bus) CloseRun(ctx context.Context, key RunKey, started int64, terminal agui.Event) error {
-	l := &Lane{bus: b, subject: b.prefix + key.tokens() + "." + MainLane}
 	for {
-		cp, err := l.read(ctx)
+		main, err := b.checkpoint(ctx, b.prefix+key.tokens()+"."+MainLane)
 		switch {
 		case err != nil:
-			return err
-		case cp.Sequence == 0:
+			return fmt.Errorf("close run %s: %w", key, err)
+		case main.Sequence == 0:
 			return ErrUnknownRun
-		case cp.Open.Closed:
+		case main.Open.Closed:
 			return nil
 		}
-		g := cp.Generation
-		g.Start = max(g.Start, started)
-		g.Number++
-		g.Number |= closingNumber
-		lane, err := b.OpenLane(ctx, LaneConfig{Run: key, Lane: MainLane, Execution: cp.Execution, Writer: "gateway", Generation: g, Claim: true})
-		if errors.Is(err, ErrClosed) {
-			return nil
+		err = b.closeLanes(ctx, key, started, main, terminal)
+		if errors.Is(err, ErrFenced) || errors.Is(err, ErrClosed) || errors.Is(err, ErrLaneLost) {
+			continue // somebody was faster, perhaps with the same in mind
 		}
-		if errors.Is(err, ErrFenced) {
-			continue // another gateway closes it
+		if err != nil {
+			return fmt.Errorf("close run %s: %w", key, err)
 		}
+		return nil
+	}
+}
+
+func (b *Bus) closeLanes(ctx context.Context, key RunKey, started int64, main Checkpoint, terminal agui.Event) error {
+	lanes, err := b.lanes(ctx, key)
+	if err != nil {
+		return err
+	}
+	for _, name := range lanes {
+		if name == MainLane {
+			continue
+		}
+		cp, err := b.checkpoint(ctx, b.prefix+key.tokens()+"."+name)
 		if err != nil {
 			return err
 		}
-		err = errors.Join(lane.AppendOutbox(ctx, lane.Previous().Ordinal+1, terminal), lane.Close(ctx))
-		if errors.Is(err, ErrFenced) || errors.Is(err, ErrClosed) {
-			continue
+		lane, err := b.OpenLane(ctx, closer(key, name, cp, started))
+		if err != nil {
+			return err
 		}
+		if err := errors.Join(lane.Seal(ctx), lane.Close(ctx)); err != nil {
+			return err
+		}
+	}
+	lane, err := b.OpenLane(ctx, closer(key, MainLane, main, started))
+	if err != nil {
 		return err
 	}
+	return errors.Join(lane.Append(ctx, terminal), lane.Close(ctx))
+}
+
+// closer configures the writer that ends a lane after the one with the checkpoint. It doesn't know the owner, so it takes
+// the lane's.
+func closer(key RunKey, lane string, cp Checkpoint, started int64) LaneConfig {
+	g := cp.Generation
+	g.Start = max(g.Start, started)
+	g.Number = (g.Number + 1) | closingNumber
+	g.Attempt = 1
+	return LaneConfig{Run: key, Lane: lane, Execution: cp.Execution, Writer: "gateway-" + rand.Text(), Generation: g}
 }
 
 // closingNumber is above any number that a workflow run gives its writers, so that the closing of a dead run fences
 // them all.
 const closingNumber = 1 << 40
+
+// lanes asks the leader which lanes a run has.
+func (b *Bus) lanes(ctx context.Context, key RunKey) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	s, err := b.js.Stream(ctx, b.opt.Stream)
+	if err != nil {
+		return nil, unavailable("lanes of the run", err)
+	}
+	info, err := s.Info(ctx, jetstream.WithSubjectFilter(b.prefix+key.tokens()+".*"))
+	if err != nil {
+		return nil, unavailable("lanes of the run", err)
+	}
+	var names []string
+	for subject := range info.State.Subjects {
+		names = append(names, subject[strings.LastIndexByte(subject, '.')+1:])
+	}
+	slices.Sort(names)
+	return names, nil
+}
