@@ -143,7 +143,7 @@ func (m *mind) bestHit(reader *instrument, searches []step) map[string]any {
 		if s.failed || !s.answered {
 			continue
 		}
-		hit := findObject(s.result, target.name)
+		hit := bestObject(s.result, target.name, strings.Fields(strings.ToLower(m.message.topic(m.namesTool))))
 		if hit == nil {
 			if files := readMessage(s.result).files; target.kind == kindFile && len(files) > 0 {
 				return map[string]any{target.name: files[0]}
@@ -165,30 +165,32 @@ func (m *mind) bestHit(reader *instrument, searches []step) map[string]any {
 	return nil
 }
 
-// findObject returns the first object in a JSON text that has a string under name.
-func findObject(text, name string) map[string]any {
-	var search func(v any) map[string]any
-	search = func(v any) map[string]any {
+// bestObject returns, of the objects in a JSON text that have a string under name,
+// the one that fits the words best; of equals the first, as searches rank by
+// themselves.
+func bestObject(text, name string, words []string) (best map[string]any) {
+	most := -1
+	var search func(v any)
+	search = func(v any) {
 		switch v := v.(type) {
 		case map[string]any:
 			if s, ok := v[name].(string); ok && s != "" {
-				return v
+				if score := relevance(flat(v), words); score > most {
+					best, most = v, score
+				}
+				return
 			}
 			for _, key := range sortedKeys(v) {
-				if found := search(v[key]); found != nil {
-					return found
-				}
+				search(v[key])
 			}
 		case []any:
 			for _, element := range v {
-				if found := search(element); found != nil {
-					return found
-				}
+				search(element)
 			}
 		}
-		return nil
 	}
-	return search(parseJSON(text))
+	search(parseJSON(text))
+	return best
 }
 
 func list(values []string) []any {

@@ -233,19 +233,19 @@ Let me look.
 → search_files {"query":"writer"}
 There is something. Let me read it.
 → read_file {"max_lines":40,"path":"docs/lanes.md","start_line":5}
-From docs/lanes.md, line 9:
+From docs/lanes.md, line 10:
 
-> 
 > A lane has one writer.
-> It is fenced.`},
+> It is fenced.
+>
+> The end.`},
 		{"a command", `search for "small"`, `
 Let me look.
 → search_files {"query":"small"}
 There is something. Let me read it.
 → read_file {"max_lines":40,"path":"README.md"}
-From README.md, line 2:
+From README.md, line 3:
 
-> 
 > Widgets are small.`},
 		{"nothing found", "Where are the unicorns?", `
 Let me look.
@@ -272,7 +272,7 @@ Let me look.
 From README.md, line 1:
 
 > # Widgets
-> 
+>
 > Widgets are small.`},
 		{"two files at once", "Summarise README.md and main.go", `
 Let me look.
@@ -281,7 +281,7 @@ Let me look.
 From README.md, line 1:
 
 > # Widgets
-> 
+>
 > Widgets are small.
 
 From main.go, line 1:

@@ -21,7 +21,7 @@ var (
 
 // fillers say nothing about what is looked for.
 const fillers = " a an and any are as at be been by can could did do does file files find for from give had has have " +
-	"how i in into is it its me my of on or our please s say says show should tell that the their there these they this " +
+	"how i in into is it its me my of on or our out please repository s say says show should tell that the their there these they this " +
 	"to us was we were what when where which who why will with would you your "
 
 // plainFiles are files that have no extension.
@@ -163,6 +163,26 @@ func (m *message) topic(without func(word string) bool) string {
 		}
 	}
 	return strings.Join(said, " ")
+}
+
+// relevance says how well a line fits words in lower case: a whole word counts
+// for more than one that is a part of another.
+func relevance(line string, words []string) int {
+	fields := strings.FieldsFunc(strings.ToLower(line), func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '-' && r != '_'
+	})
+	score := 0
+	for _, w := range words {
+		w = strings.Trim(w, ".,;:!?()'")
+		switch {
+		case w == "":
+		case slices.ContainsFunc(fields, func(f string) bool { return f == w || f == w+"s" || f+"s" == w }):
+			score += 3
+		case strings.Contains(strings.ToLower(line), w):
+			score++
+		}
+	}
+	return score
 }
 
 // cents returns the amount of money in the message.

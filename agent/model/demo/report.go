@@ -12,6 +12,8 @@ import (
 const (
 	// maxBullets bounds a list, and maxQuoted the lines that are quoted.
 	maxBullets, maxQuoted = 12, 6
+	// maxLine bounds, in bytes, a quoted line: some are not written for people.
+	maxLine = 200
 	// maxPlain bounds, in bytes, what of a plain result is repeated.
 	maxPlain = 600
 )
@@ -61,23 +63,16 @@ func (m *mind) quote(result map[string]any, text string) string {
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	best, most := 0, 0
 	for i, line := range lines {
-		lower, count := strings.ToLower(line), 0
-		for _, w := range words {
-			if strings.Contains(lower, strings.Trim(w, ".,;:!?")) {
-				count++
-			}
-		}
-		if count > most {
-			best, most = i, count
+		if score := relevance(line, words); score > most {
+			best, most = i, score
 		}
 	}
-	first := max(best-1, 0)
 	var quoted []string
-	for _, line := range lines[first:] {
+	for _, line := range lines[best:] {
 		if len(quoted) == maxQuoted || len(quoted) > 2 && strings.TrimSpace(line) == "" {
 			break
 		}
-		quoted = append(quoted, "> "+line)
+		quoted = append(quoted, strings.TrimRight("> "+shorten(line, maxLine), " "))
 	}
 	where := "I read"
 	if path, ok := result["path"].(string); ok {
@@ -89,7 +84,7 @@ func (m *mind) quote(result map[string]any, text string) string {
 			start = given
 		}
 	}
-	return fmt.Sprintf("%s, line %d:\n\n%s", where, start+int64(first), strings.Join(quoted, "\n"))
+	return fmt.Sprintf("%s, line %d:\n\n%s", where, start+int64(best), strings.Join(quoted, "\n"))
 }
 
 // bullets shows the elements of a list.

@@ -52,7 +52,7 @@ var verbsLike = map[string][]string{
 	"get":      {"show", "what", "fetch", "check", "look", "find", "compare"},
 	"fetch":    {"get", "load", "show"},
 	"list":     {"ls", "show", "what", "which", "all", "there", "available"},
-	"search":   {"find", "look", "grep", "where", "about", "mention", "mentions", "how", "why", "explain"},
+	"search":   {"find", "look", "where", "about", "how", "why", "explain"},
 	"read":     {"open", "show", "print", "cat", "quote", "summarise", "summarize", "contain", "contains", "say", "says", "in"},
 	"refund":   {"reimburse"},
 	"cancel":   {"stop", "abort"},
@@ -71,7 +71,8 @@ func (i *instrument) acts() bool { return !strings.Contains(readingVerbs, " "+i.
 // calledBy reports whether one of the message's words is the tool's verb, and
 // whether one is another word for it.
 func (i *instrument) calledBy(m *message) (exact, alike bool) {
-	return m.has(i.verb), m.has(verbsLike[i.verb]...)
+	exact = m.has(i.verb) || i.verb == "search" && m.has("mention", "mentions", "mentioned", "grep")
+	return exact, m.has(verbsLike[i.verb]...)
 }
 
 func (i *instrument) param(match func(param) bool) (param, bool) {
