@@ -38,9 +38,9 @@
 // broken frames (rules F1 to F3) and malformed members (rules S1 to S11). What it
 // refuses is a [DecodeError], which names rule and place. Everything else is for
 // a relay to pass on: events of unknown types, unknown members, and elements of an
-// unknown kind, such as roles and content parts of a later version. They survive
-// Decode and Encode. The only thing that is changed on the way is that older
-// producers' nulls for absent members become absent.
+// unknown kind, such as roles and content parts of a later version. After Decode
+// and Encode the JSON says what it said before, with one exception: the nulls that
+// older producers write for absent members are gone.
 //
 // Encode refuses what Decode would refuse, with an [EncodeError]. Equal events are
 // encoded as equal bytes.
