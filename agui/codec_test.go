@@ -48,8 +48,10 @@ func TestEncodeWritesWhatIsRequiredAndOmitsWhatIsAbsent(t *testing.T) {
 		{"cancelled", &agui.RunFinished{Outcome: agui.Cancelled()}, `{"type":"RUN_FINISHED","threadId":"","runId":"","outcome":{"type":"cancelled"}}`},
 		{"suspended", &agui.SubagentFinished{SubagentRunID: "s", Outcome: agui.Suspended()}, `{"type":"SUBAGENT_FINISHED","subagentRunId":"s","outcome":{"type":"suspended"}}`},
 		{"input", &agui.RunStarted{Input: &agui.RunAgentInput{}}, `{"type":"RUN_STARTED","threadId":"","runId":"","input":{"threadId":"","runId":"","messages":[]}}`},
-		{"patch values", &agui.StateDelta{Delta: agui.Patch{{Op: agui.PatchAdd, Path: "/a"}, {Op: agui.PatchRemove}, {Op: agui.PatchMove, Path: "/~0", From: new("")}}},
-			`{"type":"STATE_DELTA","delta":[{"op":"add","path":"/a","value":null},{"op":"remove","path":""},{"op":"move","path":"/~0","from":""}]}`},
+		{
+			"patch values", &agui.StateDelta{Delta: agui.Patch{{Op: agui.PatchAdd, Path: "/a"}, {Op: agui.PatchRemove}, {Op: agui.PatchMove, Path: "/~0", From: new("")}}},
+			`{"type":"STATE_DELTA","delta":[{"op":"add","path":"/a","value":null},{"op":"remove","path":""},{"op":"move","path":"/~0","from":""}]}`,
+		},
 		{"characters", &agui.TextMessageContent{Delta: "<a&b>\u2028\"\\\n\x01é😀"}, `{"type":"TEXT_MESSAGE_CONTENT","messageId":"","delta":"<a&b>` + "\u2028" + `\"\\\n\u0001é😀"}`},
 		{"broken rune", &agui.TextMessageContent{Delta: "a\xe2\x82"}, `{"type":"TEXT_MESSAGE_CONTENT","messageId":"","delta":"a` + "\ufffd\ufffd" + `"}`},
 		{"pretty JSON", &agui.Custom{Value: json.RawMessage("{\n  \"a b\": [1, 2]\r\n}\n")}, `{"type":"CUSTOM","name":"","value":{"a b":[1,2]}}`},
@@ -84,8 +86,10 @@ func TestMessagesHaveTheMembersOfTheirRole(t *testing.T) {
 		{agui.Message{Role: agui.RoleAssistant}, `{"id":"","role":"assistant"}`},
 		{agui.Message{Role: agui.RoleAssistant, Content: agui.Text("")}, `{"id":"","role":"assistant","content":""}`},
 		{agui.Message{Role: agui.RoleAssistant, ToolCalls: []agui.ToolCall{call}}, `{"id":"","role":"assistant","toolCalls":[{"id":"c","type":"function","function":{"name":"","arguments":""}}]}`},
-		{agui.Message{Role: agui.RoleUser, Content: agui.Parts(agui.TextPart(""), agui.DataPart(agui.PartImage, "image/png", "AA=="), agui.URLPart(agui.PartVideo, "u"), agui.FilePart(agui.PartDocument, "h"))},
-			`{"id":"","role":"user","content":[{"type":"text","text":""},{"type":"image","source":{"type":"data","value":"AA==","mimeType":"image/png"}},{"type":"video","source":{"type":"url","value":"u"}},{"type":"document","source":{"type":"file","value":"h"}}]}`},
+		{
+			agui.Message{Role: agui.RoleUser, Content: agui.Parts(agui.TextPart(""), agui.DataPart(agui.PartImage, "image/png", "AA=="), agui.URLPart(agui.PartVideo, "u"), agui.FilePart(agui.PartDocument, "h"))},
+			`{"id":"","role":"user","content":[{"type":"text","text":""},{"type":"image","source":{"type":"data","value":"AA==","mimeType":"image/png"}},{"type":"video","source":{"type":"url","value":"u"}},{"type":"document","source":{"type":"file","value":"h"}}]}`,
+		},
 		{agui.Message{Role: agui.RoleTool, Error: new("")}, `{"id":"","role":"tool","toolCallId":"","content":"","error":""}`},
 		{agui.Message{Role: agui.RoleActivity}, `{"id":"","role":"activity","activityType":"","content":{}}`},
 		{agui.Message{Role: agui.RoleReasoning, EncryptedValue: new("e")}, `{"id":"","role":"reasoning","content":"","encryptedValue":"e"}`},
@@ -166,8 +170,10 @@ func TestDecodeErrorsNameThePlace(t *testing.T) {
 		{`{"type":"CUSTOM","name":"n"}`, `/value is missing (S1)`},
 		{`{"type":"TEXT_MESSAGE_CONTENT","messageId":null,"delta":""}`, `/messageId is null (S3)`},
 		{`{"type":"RUN_ERROR","message":"m","usage":[{},{"inputTokens":1.5}]}`, `/usage/1/inputTokens is not a safe integer (S6)`},
-		{`{"type":"MESSAGES_SNAPSHOT","messages":[{"id":"a","role":"user","content":[{"type":"image","source":{"type":"data","value":""}}]}]}`,
-			`/messages/0/content/0/source/mimeType is missing (S11)`},
+		{
+			`{"type":"MESSAGES_SNAPSHOT","messages":[{"id":"a","role":"user","content":[{"type":"image","source":{"type":"data","value":""}}]}]}`,
+			`/messages/0/content/0/source/mimeType is missing (S11)`,
+		},
 	}
 	for _, test := range tests {
 		if e, err := agui.Decode([]byte(test.event)); err == nil || err.Error() != test.want {
