@@ -1,6 +1,7 @@
 package eventbus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -267,15 +268,7 @@ func (f *follower) next(cursor uint64) (*Entry, <-chan struct{}, error) {
 		return nil, nil, nil
 	}
 	if cursor < f.head {
-		i, _ := slices.BinarySearchFunc(f.tail, cursor+1, func(e *Entry, seq uint64) int {
-			switch {
-			case e.Sequence < seq:
-				return -1
-			case e.Sequence > seq:
-				return 1
-			}
-			return 0
-		})
+		i, _ := f.find(cursor + 1)
 		return f.tail[i], nil, nil
 	}
 	if f.err != nil {
@@ -285,6 +278,23 @@ func (f *follower) next(cursor uint64) (*Entry, <-chan struct{}, error) {
 		return nil, nil, io.EOF
 	}
 	return nil, f.changed, nil
+}
+
+// find returns the place in the tail of the first entry that has the sequence or a higher one. f.mu is held.
+func (f *follower) find(seq uint64) (place int, exact bool) {
+	return slices.BinarySearchFunc(f.tail, seq, func(e *Entry, seq uint64) int { return cmp.Compare(e.Sequence, seq) })
+}
+
+// disagrees reports whether a live entry is not the one that the tail holds under its sequence: the stream is another
+// one, or has lost entries.
+func (f *follower) disagrees(m *nats.Msg, seq uint64) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if seq <= f.base {
+		return false
+	}
+	i, exact := f.find(seq)
+	return !exact || m.Header.Get(headerGeneration) != f.tail[i].checkpoint.Generation.String()
 }
 
 func (f *follower) extend(entries []*Entry) {
@@ -395,7 +405,8 @@ func (f *follower) run(ctx context.Context) error {
 			}
 			seq := sequenceOf(m)
 			if seq <= at.head {
-				look = false
+				look = f.disagrees(m, seq)
+				verify = verify || look
 				break
 			}
 			if e := f.direct(ctx, m, seq, at); e != nil {
