@@ -7,6 +7,8 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"testing"
@@ -264,4 +266,24 @@ func chance(tb testing.TB) *rand.Rand {
 	seed := rand.Uint64()
 	tb.Logf("seed %d", seed)
 	return rand.New(rand.NewPCG(seed, 0))
+}
+
+// keep copies the server's files as they are now. What it returns stops the server, brings that state back, and starts
+// the server: all that was written meanwhile is lost, as by a power cut.
+func keep(tb testing.TB, srv *eventbustest.Server) (restore func()) {
+	tb.Helper()
+	srv.Stop()
+	saved := filepath.Join(tb.TempDir(), "saved")
+	if err := os.CopyFS(saved, os.DirFS(srv.Dir())); err != nil {
+		tb.Fatal(err)
+	}
+	srv.Start()
+	return func() {
+		tb.Helper()
+		srv.Stop()
+		if err := errors.Join(os.RemoveAll(srv.Dir()), os.CopyFS(srv.Dir(), os.DirFS(saved))); err != nil {
+			tb.Fatal(err)
+		}
+		srv.Start()
+	}
 }
