@@ -1,0 +1,113 @@
+package e2e
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// judge is the protocol's conformance kit, copied, because it is installed where it lies.
+var judge struct {
+	once sync.Once
+	dir  string
+	err  error
+
+	judged, unjudged atomic.Int64
+}
+
+// judges bounds how many verdicts are made at a time: each is a Node process.
+var judges = make(chan struct{}, 2)
+
+func installJudge(kit string) error {
+	j := &judge
+	j.once.Do(func() {
+		if j.dir, j.err = os.MkdirTemp("", "holdfast-e2e-kit-"); j.err != nil {
+			return
+		}
+		if j.err = copyFolder(j.dir, kit); j.err != nil {
+			return
+		}
+		npm := exec.Command("npm", "ci", "--no-audit", "--no-fund")
+		npm.Dir = j.dir
+		if out, err := npm.CombinedOutput(); err != nil {
+			j.err = fmt.Errorf("npm ci in a copy of %s: %w\n%s", kit, err, out)
+		}
+	})
+	return j.err
+}
+
+// copyFolder copies a folder without what npm has installed there.
+func copyFolder(to, from string) error {
+	return filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(to, rel)
+		switch {
+		case e.IsDir() && e.Name() == "node_modules":
+			return filepath.SkipDir
+		case e.IsDir():
+			return os.MkdirAll(target, 0o700)
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(target, data, 0o600)
+	})
+}
+
+// verdict has the conformance kit judge a stream, in strict mode.
+func verdict(t *testing.T, rec recording) {
+	t.Helper()
+	kit := os.Getenv("HOLDFAST_CONFORMANCE")
+	if kit == "" {
+		judge.unjudged.Add(1)
+		t.Log("HOLDFAST_CONFORMANCE is not set: the stream is not judged by the conformance kit")
+		return
+	}
+	if err := installJudge(kit); err != nil {
+		t.Fatal(err)
+	}
+	judges <- struct{}{}
+	defer func() { <-judges }()
+	dir := t.TempDir()
+	stream, input := filepath.Join(dir, "stream.jsonl"), filepath.Join(dir, "input.json")
+	if err := os.WriteFile(stream, []byte(strings.Join(rec.data(), "\n")+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(input, rec.input, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	check := exec.Command("node", "check-stream.mjs", stream, "--strict", "--input", input)
+	check.Dir = judge.dir
+	if out, err := check.CombinedOutput(); err != nil {
+		t.Errorf("the conformance kit refuses the stream (%v):\n%s\n%s", err, out, rec)
+	}
+	judge.judged.Add(1)
+}
+
+// judging says what was judged and removes the kit's copy.
+func judging() string {
+	if judge.dir != "" {
+		_ = os.RemoveAll(judge.dir)
+	}
+	judged, unjudged := judge.judged.Load(), judge.unjudged.Load()
+	switch {
+	case unjudged > 0:
+		return fmt.Sprintf("e2e: %d streams were NOT judged: HOLDFAST_CONFORMANCE does not name the conformance kit", unjudged)
+	case judged > 0:
+		return fmt.Sprintf("e2e: the conformance kit has judged %d streams", judged)
+	}
+	return ""
+}
