@@ -68,6 +68,7 @@ type Bus struct {
 	maxEntry int    // bytes of one entry, headers included
 
 	epoch atomic.Pointer[string]
+	link  atomic.Pointer[link]
 
 	mu        sync.Mutex
 	objects   jetstream.ObjectStore
@@ -124,6 +125,7 @@ func Open(ctx context.Context, nc *nats.Conn, opt Options) (*Bus, error) {
 		stop()
 		return nil, fmt.Errorf("open event log: the NATS server's max_payload is %d bytes, at least %d are needed", nc.MaxPayload(), minEntry)
 	}
+	b.relink()
 	connected := nc.StatusChanged(nats.CONNECTED)
 	b.done.Go(func() {
 		defer nc.RemoveStatusListener(connected)
@@ -325,6 +327,7 @@ func (b *Bus) watchConnection(ctx context.Context, connected <-chan nats.Status)
 		case <-check.C:
 		case <-connected:
 			reconnected = true
+			b.relink()
 		}
 		rctx, cancel := context.WithTimeout(ctx, time.Minute)
 		err := retry(rctx, func(ctx context.Context) error {
@@ -343,6 +346,34 @@ func (b *Bus) watchConnection(ctx context.Context, connected <-chan nats.Status)
 	}
 }
 
+// link is one life of the connection. The answer to a request doesn't outlive it: who waits had better ask again than
+// wait for his time to run out.
+type link struct {
+	over context.Context
+	end  context.CancelFunc
+}
+
+func (b *Bus) relink() {
+	over, end := context.WithCancel(context.Background())
+	if old := b.link.Swap(&link{over, end}); old != nil {
+		old.end()
+	}
+}
+
+// request bounds one request by requestTimeout and by the life of the connection.
+func (b *Bus) request(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	l := b.link.Load()
+	if l == nil { // Open is at work
+		return ctx, cancel
+	}
+	stop := context.AfterFunc(l.over, cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
+}
+
 // errNone: a leader read found nothing.
 var errNone = errors.New("no such entry")
 
@@ -357,7 +388,7 @@ func (b *Bus) leaderGetFrom(ctx context.Context, stream string, request map[stri
 	if err != nil {
 		return nil, 0, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	ctx, cancel := b.request(ctx)
 	defer cancel()
 	m, err := b.nc.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+stream, req)
 	if err != nil {

@@ -498,6 +498,7 @@ func TestOutageLeavesNoSubscriptions(t *testing.T) {
 	next(t, r)
 	before := b.nc.NumSubscriptions()
 	srv.Stop()
+	eventually(t, "the client notices", func() bool { return !b.nc.IsConnected() })
 	for range 50 {
 		if _, _, err := b.history(ctx, testRun, 0); !errors.Is(err, ErrUnavailable) {
 			t.Fatalf("history: %v, want ErrUnavailable", err)

@@ -77,7 +77,7 @@ func (b *Bus) batch(ctx context.Context, filter string, after uint64) (msgs []*n
 	if err := b.nc.PublishRequest("$JS.API.DIRECT.GET."+b.opt.Stream, inbox, req); err != nil {
 		return nil, false, bad(err)
 	}
-	rctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	rctx, cancel := b.request(ctx)
 	defer cancel()
 	last := uint64(0)
 	for {

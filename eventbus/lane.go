@@ -487,7 +487,7 @@ func (l *Lane) skip(ordinal int64) {
 }
 
 func (l *Lane) try(ctx context.Context, m *nats.Msg, expected uint64) (uint64, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	ctx, cancel := l.bus.request(ctx)
 	defer cancel()
 	ack, err := l.bus.js.PublishMsg(ctx, m, jetstream.WithExpectLastSequencePerSubject(expected))
 	if err != nil {
