@@ -69,11 +69,12 @@ type session struct {
 	started   int64
 	deadline  time.Time // of the run's wall time
 
-	turn     int
-	messages []agui.Message // the conversation as a client holds it
-	usage    []agui.TokenUsage
-	ids      map[string]int
-	open     []openCall
+	turn        int
+	turnsBefore int            // done before this workflow run, which makes at least one before it continues as new
+	messages    []agui.Message // the conversation as a client holds it
+	usage       []agui.TokenUsage
+	ids         map[string]int
+	open        []openCall
 
 	outbox  outbox
 	carry   workflow.Mutex // one carrier of the outbox at a time
@@ -129,7 +130,8 @@ func (s *session) start(ctx workflow.Context, r *Runner) error {
 }
 
 func (s *session) restore(cp Checkpoint) {
-	s.def, s.deadline, s.turn, s.messages, s.usage = cp.Definition, cp.Deadline, cp.Turn, cp.Messages, cp.Usage
+	s.def, s.deadline, s.messages, s.usage = cp.Definition, cp.Deadline, cp.Messages, cp.Usage
+	s.turn, s.turnsBefore = cp.Turn, cp.Turn
 	s.outbox.OutboxState = cp.Outbox
 	for kind, n := range cp.IDs { // into a map: the order doesn't matter
 		s.ids[kind] = n

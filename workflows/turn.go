@@ -42,7 +42,7 @@ func (s *session) loop(ctx workflow.Context) ([]agui.ToolCallID, error) {
 		if s.turn >= s.def.Limits.Turns {
 			return nil, failf(CodeTurnLimit, "the run used all of its %d turns without coming to an end (limits.turns)", s.def.Limits.Turns)
 		}
-		if s.turn > 0 && workflow.GetInfo(ctx).GetContinueAsNewSuggested() {
+		if s.turn > s.turnsBefore && workflow.GetInfo(ctx).GetContinueAsNewSuggested() {
 			return nil, s.continueAsNew(ctx)
 		}
 		s.turn++
@@ -171,13 +171,20 @@ func (s *session) clientTool(name string) bool {
 	return !ours && slices.ContainsFunc(s.in.Input.Tools, func(t agui.Tool) bool { return t.Name == name })
 }
 
+// newMessageID returns an id that no message of the conversation has. Run ids are the client's: one that counts them anew
+// in a thread that it started with another's messages brings ids like ours along.
 func (s *session) newMessageID() agui.MessageID {
-	s.ids["msg"]++
 	run := string(s.in.Input.RunID)
 	if run == "" {
 		run = "run"
 	}
-	return agui.MessageID(run + "-msg-" + strconv.Itoa(s.ids["msg"]))
+	for {
+		s.ids["msg"]++
+		id := agui.MessageID(run + "-msg-" + strconv.Itoa(s.ids["msg"]))
+		if !slices.ContainsFunc(s.messages, func(m agui.Message) bool { return m.ID == id }) {
+			return id
+		}
+	}
 }
 
 // writing names the next writer of the main lane.
