@@ -42,8 +42,9 @@ const (
 type apiError struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
-	Field   string `json:"field,omitempty"` // member of the input, or part of the request, that is at fault
-	Limit   int    `json:"limit,omitempty"`
+	// Field is what is at fault: the JSON Pointer of a member of the body, or the name of another part of the request.
+	Field string `json:"field,omitempty"`
+	Limit int    `json:"limit,omitempty"`
 
 	status int
 	cause  error // for the log

@@ -69,17 +69,17 @@ func (g *Gateway) readInput(w http.ResponseWriter, r *http.Request) (*agui.RunAg
 func (g *Gateway) checkInput(in *agui.RunAgentInput) error {
 	l := g.opt.Limits
 	c := limitCheck{}
-	c.id("threadId", string(in.ThreadID), l.ID)
-	c.id("runId", string(in.RunID), l.ID)
-	c.count("messages", len(in.Messages), l.Messages)
-	c.count("tools", len(in.Tools), l.Tools)
-	c.count("context", len(in.Context), l.Context)
+	c.id("/threadId", string(in.ThreadID), l.ID)
+	c.id("/runId", string(in.RunID), l.ID)
+	c.count("/messages", len(in.Messages), l.Messages)
+	c.count("/tools", len(in.Tools), l.Tools)
+	c.count("/context", len(in.Context), l.Context)
 	for i, m := range in.Messages {
-		at := "messages[" + strconv.Itoa(i) + "]."
+		at := "/messages/" + strconv.Itoa(i) + "/"
 		c.id(at+"id", string(m.ID), l.ID)
 		c.id(at+"toolCallId", string(m.ToolCallID), l.ID)
 		for j, call := range m.ToolCalls {
-			c.id(at+"toolCalls["+strconv.Itoa(j)+"].id", string(call.ID), l.ID)
+			c.id(at+"toolCalls/"+strconv.Itoa(j)+"/id", string(call.ID), l.ID)
 		}
 	}
 	if c.err != nil {
@@ -88,7 +88,7 @@ func (g *Gateway) checkInput(in *agui.RunAgentInput) error {
 	if v := in.ProtocolVersion; v != nil {
 		major, _, _ := strings.Cut(*v, ".")
 		if n, err := strconv.Atoi(major); err == nil && n > 1 {
-			return &apiError{status: http.StatusBadRequest, Code: CodeProtocolVersion, Message: "this server speaks AG-UI " + agui.ProtocolVersion, Field: "protocolVersion"}
+			return &apiError{status: http.StatusBadRequest, Code: CodeProtocolVersion, Message: "this server speaks AG-UI " + agui.ProtocolVersion, Field: "/protocolVersion"}
 		}
 	}
 	return nil

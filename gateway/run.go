@@ -104,7 +104,7 @@ func (g *Gateway) sameRun(ctx context.Context, key eventbus.RunKey, digest strin
 }
 
 func runIDUsed() error {
-	return &apiError{status: http.StatusConflict, Code: CodeRunIDUsed, Message: "the run id belongs to a run with another input; every run needs an id of its own", Field: "runId"}
+	return &apiError{status: http.StatusConflict, Code: CodeRunIDUsed, Message: "the run id belongs to a run with another input; every run needs an id of its own", Field: "/runId"}
 }
 
 var errBusy = errors.New("thread is busy")
