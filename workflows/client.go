@@ -106,15 +106,20 @@ func (c *Client) Current(ctx context.Context, tenant, thread string) (run, diges
 func (c *Client) Cancel(ctx context.Context, tenant, thread string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	err := c.temporal.CancelWorkflow(ctx, subject.WorkflowID(tenant, thread), "")
-	var missing *serviceerror.NotFound
-	if errors.As(err, &missing) {
-		return false, nil
+	id := subject.WorkflowID(tenant, thread)
+	// Temporal takes the cancellation of an execution that is closed for a success, so it has to be looked at before.
+	d, err := c.temporal.DescribeWorkflow(ctx, id, "")
+	if err == nil && d.Status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
+		err = c.temporal.CancelWorkflow(ctx, id, "")
 	}
-	if err != nil {
+	var missing *serviceerror.NotFound
+	switch {
+	case errors.As(err, &missing):
+		return false, nil
+	case err != nil:
 		return false, fmt.Errorf("cancel run: %w", err)
 	}
-	return true, nil
+	return d.Status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, nil
 }
 
 // Ready reports whether Temporal answers.
