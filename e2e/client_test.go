@@ -162,6 +162,27 @@ func readFrames(body io.Reader, took func(frame)) error {
 	}
 }
 
+// untilStatus waits until the newest gateway answers a GET with the status.
+func (s *stack) untilStatus(t *testing.T, path string, want int) {
+	t.Helper()
+	err := eventually(t.Context(), fmt.Sprintf("wait for %d at %s", want, path), func(ctx context.Context) error {
+		status, body, err := get(ctx, s.url()+path, nil)
+		if err == nil && status != want {
+			err = fmt.Errorf("%d %s", status, body)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// post sends an input and reads the answer to its end, whatever it is.
+func (s *stack) post(t *testing.T, agent string, input runInput) (status int, body string, err error) {
+	t.Helper()
+	return roundTrip(t.Context(), http.MethodPost, s.url()+"/agents/"+agent, input.json(t), nil)
+}
+
 // run posts an input and reads the stream to its end.
 func (s *stack) run(t *testing.T, agent string, input runInput) recording {
 	t.Helper()

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"net/http"
 	"os"
@@ -13,17 +14,19 @@ import (
 type gate struct {
 	mu       sync.Mutex
 	arrivals map[string]int
+	inside   map[string]int
 	released map[string]bool
 	changed  chan struct{} // closed and replaced at every change
 }
 
 func newGate() *gate {
-	return &gate{arrivals: map[string]int{}, released: map[string]bool{}, changed: make(chan struct{})}
+	return &gate{arrivals: map[string]int{}, inside: map[string]int{}, released: map[string]bool{}, changed: make(chan struct{})}
 }
 
 func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	hold := r.FormValue("hold")
-	g.update(func() { g.arrivals[hold]++ })
+	g.update(func() { g.arrivals[hold]++; g.inside[hold]++ })
+	defer g.update(func() { g.inside[hold]-- })
 	if g.await(r.Context(), func() bool { return g.released[hold] }) == nil {
 		w.WriteHeader(http.StatusNoContent)
 	}
@@ -36,6 +39,17 @@ func (g *gate) reached(ctx context.Context, hold string, n int) error {
 	}
 	return nil
 }
+
+// left returns when nobody waits at the hold any more.
+func (g *gate) left(ctx context.Context, hold string) error {
+	if err := g.await(ctx, func() bool { return g.inside[hold] == 0 }); err != nil {
+		return fmt.Errorf("a tool still waits at the hold %s: %w", hold, err)
+	}
+	return nil
+}
+
+// newHold names a hold that no other test uses.
+func newHold() string { return "hold-" + rand.Text() }
 
 // release opens the hold for all who wait and all who will come.
 func (g *gate) release(hold string) { g.update(func() { g.released[hold] = true }) }
