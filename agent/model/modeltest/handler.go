@@ -244,7 +244,7 @@ func (h *Handler) play(w http.ResponseWriter, r *http.Request, call *Call, turn 
 		if i == len(chunks) {
 			return "done"
 		}
-		if pace != nil && i > 0 {
+		if pace != nil && i > 0 && !chunks[i].closing {
 			select {
 			case <-pace.C:
 			case <-r.Context().Done():

@@ -30,8 +30,9 @@ type Turn struct {
 // chunk is bytes that are written and flushed together.
 type chunk struct {
 	data []byte
-	// usage marks the chunk that is sent only to those who ask for it.
-	usage bool
+	// usage marks the chunk that is sent only to those who ask for it, closing
+	// those behind the answer.
+	usage, closing bool
 }
 
 type ending int
@@ -112,6 +113,7 @@ func (t *Turn) add(data string) {
 // finish ends a turn as a provider does. The token counts are made up: ten for
 // the input, one for each piece of the output.
 func (t Turn) finish(reason string, outputTokens int) Turn {
+	answer := len(t.chunks)
 	t.add(delta(map[string]any{}, reason))
 	usage := marshal(map[string]any{
 		"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": created, "model": "fake", "choices": []any{},
@@ -119,6 +121,9 @@ func (t Turn) finish(reason string, outputTokens int) Turn {
 	})
 	t.chunks = append(t.chunks, chunk{data: []byte("data: " + usage + "\n\n"), usage: true})
 	t.add("[DONE]")
+	for i := range t.chunks[answer:] {
+		t.chunks[answer+i].closing = true
+	}
 	return t
 }
 
@@ -173,7 +178,8 @@ func (t Turn) WithHeader(name, value string) Turn {
 	return t
 }
 
-// Paced waits before every chunk but the first.
+// Paced waits before every chunk of the answer but the first; what closes it
+// follows at once.
 func (t Turn) Paced(interval time.Duration) Turn {
 	t.pace = interval
 	return t

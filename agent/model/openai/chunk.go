@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/holdfast-dev/holdfast/agent/model"
 )
@@ -27,12 +28,12 @@ type choice struct {
 }
 
 type content struct {
-	Content          json.RawMessage `json:"content"`
-	Refusal          text            `json:"refusal"`
-	ReasoningContent text            `json:"reasoning_content"`
-	Reasoning        text            `json:"reasoning"`
-	ToolCalls        []toolCall      `json:"tool_calls"`
-	FunctionCall     *functionCall   `json:"function_call"`
+	Content          parts         `json:"content"`
+	Refusal          text          `json:"refusal"`
+	ReasoningContent text          `json:"reasoning_content"`
+	Reasoning        text          `json:"reasoning"`
+	ToolCalls        []toolCall    `json:"tool_calls"`
+	FunctionCall     *functionCall `json:"function_call"`
 }
 
 type toolCall struct {
@@ -55,13 +56,54 @@ func (t *text) UnmarshalJSON(data []byte) error {
 	switch data[0] {
 	case 'n':
 		*t = ""
-		return nil
 	case '"':
-		return json.Unmarshal(data, (*string)(t))
+		*t = text(unquote(data))
 	default:
 		*t = text(data)
-		return nil
 	}
+	return nil
+}
+
+// unquote decodes a JSON string. Most have nothing to decode, and with a string
+// for every token that is worth a look.
+func unquote(data []byte) string {
+	inner := data[1 : len(data)-1]
+	if bytes.IndexByte(inner, '\\') < 0 && utf8.Valid(inner) {
+		return string(inner)
+	}
+	var s string
+	_ = json.Unmarshal(data, &s) // whoever calls this has checked that it is a string
+	return s
+}
+
+// parts is a message's content, a string or a list of typed parts, split into what
+// is said and what is thought. Parts of other types are passed over.
+type parts struct{ said, thought string }
+
+func (p *parts) UnmarshalJSON(data []byte) error {
+	*p = parts{}
+	switch data[0] {
+	case '"':
+		p.said = unquote(data)
+	case '[':
+		var list []struct {
+			Type     string `json:"type"`
+			Text     text   `json:"text"`
+			Thinking parts  `json:"thinking"`
+		}
+		if err := json.Unmarshal(data, &list); err != nil {
+			return err
+		}
+		for _, part := range list {
+			switch part.Type {
+			case "text", "output_text":
+				p.said += string(part.Text)
+			case "thinking":
+				p.thought += part.Thinking.said
+			}
+		}
+	}
+	return nil
 }
 
 // number is a whole number that knows whether it was given.
@@ -137,9 +179,8 @@ func (s *stream) content(c *content) error {
 	if reasoning == "" {
 		reasoning = c.Reasoning
 	}
-	said, thought := parts(c.Content)
 	for _, d := range []model.Delta{
-		{Reasoning: string(reasoning)}, {Reasoning: thought}, {Text: said}, {Text: string(c.Refusal)},
+		{Reasoning: string(reasoning)}, {Reasoning: c.Content.thought}, {Text: c.Content.said}, {Text: string(c.Refusal)},
 	} {
 		if err := s.send(d); err != nil {
 			return err
@@ -177,36 +218,6 @@ func (s *stream) send(d model.Delta) error {
 		return errLeft
 	}
 	return nil
-}
-
-// parts splits a message's content, a string or a list of typed parts, into what
-// is said and what is thought. Parts of other types are passed over.
-func parts(raw json.RawMessage) (said, thought string) {
-	if !present(raw) {
-		return "", ""
-	}
-	if raw[0] == '"' {
-		_ = json.Unmarshal(raw, &said) // the chunk was parsed: it is a string
-		return said, ""
-	}
-	var list []struct {
-		Type     string          `json:"type"`
-		Text     text            `json:"text"`
-		Thinking json.RawMessage `json:"thinking"`
-	}
-	if json.Unmarshal(raw, &list) != nil {
-		return "", ""
-	}
-	for _, p := range list {
-		switch p.Type {
-		case "text", "output_text":
-			said += string(p.Text)
-		case "thinking":
-			inner, _ := parts(p.Thinking)
-			thought += inner
-		}
-	}
-	return said, thought
 }
 
 // finishOf translates a finish reason; none is "". Servers that translate from

@@ -3,12 +3,14 @@ package openai_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/agent/model"
@@ -58,32 +60,67 @@ func TestSilenceEndsTheCall(t *testing.T) {
 	}
 }
 
+// pausing is a model whose provider pauses before each piece of its answer. It
+// needs no network, so that its time may be virtual.
+func pausing(t *testing.T, pause time.Duration, pieces ...string) model.Model {
+	t.Helper()
+	return newModel(t, openai.Config{Model: "m", IdleTimeout: time.Minute, HTTPClient: &http.Client{
+		Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+			out, in := io.Pipe()
+			context.AfterFunc(r.Context(), func() { _ = in.CloseWithError(context.Canceled) }) // as a connection would
+			go func() {
+				for _, p := range pieces {
+					select {
+					case <-time.After(pause):
+					case <-r.Context().Done():
+						return
+					}
+					if _, err := io.WriteString(in, p); err != nil {
+						return // the request has ended
+					}
+				}
+				_ = in.Close() // never fails
+			}()
+			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: out, Request: r}, nil
+		}),
+	}})
+}
+
 func TestKeepAlivesAreSignsOfLife(t *testing.T) {
-	_, config := serve(t, modeltest.Raw(
-		": wait\n", ": wait\n", ": wait\n", ": wait\n", ": wait\n", ": wait\n",
-		"data: "+piece(`{"content":"A"}`)+"\n\n", "data: "+finish("stop")+"\n\n", "data: [DONE]\n\n",
-	).Paced(moment/4))
-	config.IdleTimeout = moment
-	got, err := complete(t, newModel(t, config), ask("?"))
-	if err != nil || got.Text != "A" {
-		t.Errorf("got %+v, %v", got, err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		m := pausing(t, 50*time.Second, ": wait\n", ": wait\n", ": wait\n", ": wait\n",
+			"data: "+piece(`{"content":"A"}`)+"\n\n", "data: "+finish("stop")+"\n\n", "data: [DONE]\n\n")
+		begun := time.Now()
+		got, err := complete(t, m, ask("?"))
+		if err != nil || got.Text != "A" {
+			t.Errorf("got %+v, %v", got, err)
+		}
+		// Behind the finish reason nobody waits for long.
+		if took := time.Since(begun); took != 6*50*time.Second+5*time.Second {
+			t.Errorf("it took %v", took)
+		}
+	})
 }
 
 func TestSlowReaderIsNotASilentProvider(t *testing.T) {
-	_, config := serve(t, modeltest.Text("a ", "b ", "c "))
-	config.IdleTimeout = moment
-	var text string
-	for d, err := range newModel(t, config).Stream(t.Context(), ask("?")) {
-		if err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		var pieces []string
+		for range 5 {
+			pieces = append(pieces, "data: "+piece(`{"content":"A"}`)+"\n\n")
 		}
-		text += d.Text
-		<-time.After(2 * moment / 3) // five deltas: well beyond the timeout in all
-	}
-	if text != "a b c " {
-		t.Errorf("got %q", text)
-	}
+		m := pausing(t, 50*time.Second, append(pieces, "data: "+finish("stop")+"\n\ndata: [DONE]\n\n")...)
+		var text string
+		for d, err := range m.Stream(t.Context(), ask("?")) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			text += d.Text
+			<-time.After(2 * time.Minute) // longer than the provider may be silent
+		}
+		if text != "AAAAA" {
+			t.Errorf("got %q", text)
+		}
+	})
 }
 
 // waitGone waits until the provider has seen the only call's client leave.
