@@ -40,8 +40,9 @@ const (
 	// running once is not fit to go on.
 	HeartbeatTimeout = 5 * time.Second
 
-	// heartbeatEvery leaves room for a lost heartbeat and for the SDK's throttling (0.8 of the timeout).
-	heartbeatEvery = time.Second
+	// heartbeatEvery is below the interval to which the worker throttles heartbeats, so that one is due whenever that
+	// lets it through: on a server that does not push cancellations, the answer to a heartbeat is where they come from.
+	heartbeatEvery = 500 * time.Millisecond
 
 	// closeTimeout bounds the last flush of an attempt that was cancelled, so that the cancellation shows in time.
 	closeTimeout = 3 * time.Second
