@@ -189,8 +189,18 @@ func (s *stack) run(t *testing.T, agent string, input runInput) recording {
 	return s.watch(t, agent, input).end(t)
 }
 
+func threadPath(thread string) string { return "/threads/" + segment(thread) }
+
 func eventsPath(thread, run string) string {
-	return "/threads/" + url.PathEscape(thread) + "/runs/" + url.PathEscape(run) + "/events"
+	return threadPath(thread) + "/runs/" + segment(run) + "/events"
+}
+
+// segment is an id as one segment of a path, in which no part of it means a folder.
+func segment(id string) string {
+	if strings.Trim(id, ".") == "" {
+		return strings.ReplaceAll(id, ".", "%2E")
+	}
+	return url.PathEscape(id)
 }
 
 // events asks for the events of a run behind the one with the id, or for all if it is empty, and returns the raw answer.
@@ -205,7 +215,7 @@ func (s *stack) events(ctx context.Context, input runInput, last string) (status
 // cancel asks for the end of the thread's run.
 func (s *stack) cancel(t *testing.T, input runInput) {
 	t.Helper()
-	status, body, err := roundTrip(t.Context(), http.MethodPost, s.url()+"/threads/"+url.PathEscape(input.ThreadID)+"/cancel", nil, nil)
+	status, body, err := roundTrip(t.Context(), http.MethodPost, s.url()+threadPath(input.ThreadID)+"/cancel", nil, nil)
 	if err != nil || status != http.StatusAccepted {
 		t.Fatalf("cancel: got %d %s (%v), want 202", status, body, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -195,6 +196,9 @@ func freePort() (int, error) {
 	return 0, fmt.Errorf("no free port between %d and %d", first, last)
 }
 
+// errHopeless is in an error that no waiting can mend.
+var errHopeless = errors.New("no use in waiting")
+
 // eventually waits until check returns nil. It is for what has no other sign, such as a server that begins to answer.
 func eventually(ctx context.Context, what string, check func(ctx context.Context) error) error {
 	const interval = 20 * time.Millisecond
@@ -206,6 +210,9 @@ func eventually(ctx context.Context, what string, check func(ctx context.Context
 		err := check(ctx)
 		if err == nil {
 			return nil
+		}
+		if errors.Is(err, errHopeless) {
+			return fmt.Errorf("%s: %w", what, err)
 		}
 		select {
 		case <-tick.C:

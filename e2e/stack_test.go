@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -33,6 +32,7 @@ type stack struct {
 	gate        *gate
 
 	temporalPort, natsPort int
+	temporalArgs           []string // beside those that every server gets
 	temporalClient         client.Client
 	serves                 string // the agents of its workers
 
@@ -63,7 +63,7 @@ var shared struct {
 func sharedStack(t *testing.T) *stack {
 	t.Helper()
 	requireReference(t)
-	shared.once.Do(func() { shared.stack, shared.err = openStack(context.Background(), devserver(t)) })
+	shared.once.Do(func() { shared.stack, shared.err = openStack(context.Background(), devserver(t), nil) })
 	if shared.err != nil {
 		t.Fatal(shared.err)
 	}
@@ -77,11 +77,11 @@ func stopShared() {
 	}
 }
 
-// ownStack is for a test that kills.
-func ownStack(t *testing.T) *stack {
+// ownStack is for a test that kills, or that needs a server of Temporal with other settings.
+func ownStack(t *testing.T, temporalArgs ...string) *stack {
 	t.Helper()
 	requireReference(t)
-	s, err := openStack(t.Context(), devserver(t))
+	s, err := openStack(t.Context(), devserver(t), temporalArgs)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,14 +102,14 @@ func devserver(t *testing.T) string {
 	return path
 }
 
-func openStack(ctx context.Context, temporal string) (_ *stack, err error) {
+func openStack(ctx context.Context, temporal string, temporalArgs []string) (_ *stack, err error) {
 	dir, err := os.MkdirTemp("", "holdfast-e2e-")
 	if err != nil {
 		return nil, err
 	}
 	s := &stack{
 		dir: dir, effectsFile: filepath.Join(dir, "effects"), model: modeltest.New(), gate: newGate(),
-		serves: agentDesk + "," + agentHasty, started: map[string]int{},
+		temporalArgs: temporalArgs, serves: agentDesk + "," + agentHasty, started: map[string]int{},
 	}
 	defer func() {
 		if err != nil {
@@ -207,15 +207,17 @@ func (s *stack) launch(name, path string, env []string, args ...string) (*proces
 }
 
 func (s *stack) startTemporal(ctx context.Context, path string) (err error) {
-	s.temporal, err = s.launch("temporal", path, nil, "server", "start-dev", "--ip", "127.0.0.1", "--port", strconv.Itoa(s.temporalPort),
-		"--db-filename", filepath.Join(s.dir, "temporal.db"), "--headless", "--log-level", "error")
-	if err != nil {
+	args := append([]string{
+		"server", "start-dev", "--ip", "127.0.0.1", "--port", strconv.Itoa(s.temporalPort), "--db-filename", filepath.Join(s.dir, "temporal.db"),
+		"--headless", "--log-level", "error", "--exit-with-stdin",
+	}, s.temporalArgs...)
+	if s.temporal, err = s.launch("temporal", path, nil, args...); err != nil {
 		return err
 	}
 	p := s.temporal
 	return eventually(ctx, "start Temporal", func(ctx context.Context) error {
 		if !p.alive() {
-			return errors.New(p.tail())
+			return fmt.Errorf("%w: it is gone, and said: %s", errHopeless, p.tail())
 		}
 		return workflows.EnsureSearchAttributes(ctx, s.temporalClient, client.DefaultNamespace)
 	})
