@@ -3,6 +3,7 @@ package demo
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -121,9 +122,7 @@ func (m *mind) targets(i *instrument) []map[string]any {
 	var targets []map[string]any
 	for _, v := range values {
 		target := map[string]any{many.name: v}
-		for name, value := range single {
-			target[name] = value
-		}
+		maps.Copy(target, single)
 		targets = append(targets, target)
 	}
 	return targets

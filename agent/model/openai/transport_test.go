@@ -109,16 +109,16 @@ func TestSlowReaderIsNotASilentProvider(t *testing.T) {
 			pieces = append(pieces, "data: "+piece(`{"content":"A"}`)+"\n\n")
 		}
 		m := pausing(t, 50*time.Second, append(pieces, "data: "+finish("stop")+"\n\ndata: [DONE]\n\n")...)
-		var text string
+		var text strings.Builder
 		for d, err := range m.Stream(t.Context(), ask("?")) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			text += d.Text
+			text.WriteString(d.Text)
 			<-time.After(2 * time.Minute) // longer than the provider may be silent
 		}
-		if text != "AAAAA" {
-			t.Errorf("got %q", text)
+		if text.String() != "AAAAA" {
+			t.Errorf("got %q", text.String())
 		}
 	})
 }
