@@ -75,6 +75,11 @@ func (m *completions) messages(req model.Request) []message {
 			h.assistant(i, msg)
 		}
 	}
+	for i, msg := range req.Messages {
+		if msg.Role == agui.RoleTool && !h.spent[i] {
+			m.config.Logger.Debug("tool result left out of the request", "call_id", msg.ToolCallID, "called", h.calls[msg.ToolCallID] != nil)
+		}
+	}
 	return h.out
 }
 

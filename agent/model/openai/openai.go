@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"log/slog"
 	"maps"
 	"mime"
 	"net/http"
@@ -74,6 +75,9 @@ type Config struct {
 	// OmitUsage keeps the request from asking for usage, which a few servers
 	// refuse.
 	OmitUsage bool
+	// Logger is told, at debug level, of tool results that a history has too
+	// many; nil means [slog.Default].
+	Logger *slog.Logger
 
 	// FirstByteTimeout bounds the wait for the first byte of the answer; zero
 	// means 5 minutes.
@@ -105,6 +109,9 @@ func New(c Config) (model.Model, error) {
 	}
 	if c.Provider == "" && base.Hostname() == "api.openai.com" {
 		c.Provider = "openai"
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
 	}
 	if c.HTTPClient == nil {
 		transport := http.DefaultTransport.(*http.Transport).Clone()

@@ -2,6 +2,7 @@ package openai_test
 
 import (
 	"encoding/json"
+	"log/slog"
 	"strings"
 	"testing"
 
@@ -242,6 +243,28 @@ func nameIDs(messages any) {
 			rename(c.(map[string]any), "id")
 		}
 		rename(message, "tool_call_id")
+	}
+}
+
+func TestResultsLeftOutAreLogged(t *testing.T) {
+	h, config := serve(t, modeltest.Text("Well."), modeltest.Text("Well."))
+	var log strings.Builder
+	config.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{
+		Level: slog.LevelDebug,
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		},
+	}))
+	sent(t, newModel(t, config), h, model.Request{Messages: []agui.Message{
+		toolResult("gone", "old"), user("?"), assistant("", toolCall("c1", "f", "{}")), toolResult("c1", "1"), toolResult("c1", "2"),
+	}})
+	want := "level=DEBUG msg=\"tool result left out of the request\" call_id=gone called=false\n" +
+		"level=DEBUG msg=\"tool result left out of the request\" call_id=c1 called=true\n"
+	if diff := cmp.Diff(want, log.String()); diff != "" {
+		t.Errorf("log (-want +got):\n%s", diff)
 	}
 }
 
