@@ -2,8 +2,10 @@ package activities
 
 import (
 	"context"
+	"errors"
 
 	"github.com/holdfast-dev/holdfast/agui"
+	"github.com/holdfast-dev/holdfast/eventbus"
 )
 
 // Publish appends outbox events alone: before a wait, before a fan-out, when one of several parallel tools ends, and at
@@ -15,6 +17,9 @@ func (s *Set) Publish(ctx context.Context, in PublishInput) error {
 
 func (s *Set) publish(ctx context.Context, w Writing) (err error) {
 	lane, err := s.open(ctx, w)
+	if ended, ok := errors.AsType[*eventbus.ClosedError](err); ok && ended.End.Writer == w.Writer && ended.End.Ordinal >= w.Outbox.last() {
+		return nil // an earlier attempt brought it all, the run's end with it, and died before it could say so
+	}
 	if err != nil {
 		return err
 	}

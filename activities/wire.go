@@ -30,6 +30,14 @@ type Outbox struct {
 	Events []json.RawMessage `json:"events,omitempty"`
 }
 
+// last is the ordinal of the last event, 0 if there is none.
+func (o Outbox) last() int64 {
+	if len(o.Events) == 0 {
+		return 0
+	}
+	return o.First + int64(len(o.Events)) - 1
+}
+
 // GenerateInput is one model turn.
 type GenerateInput struct {
 	Writing         Writing            `json:"writing"`

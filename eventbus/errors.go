@@ -37,6 +37,17 @@ var (
 	ErrLaneDone = errors.New("lane is closed")
 )
 
+// ClosedError is ErrClosed of a lane whose last entry is known. A writer that finds an earlier attempt of its own there
+// has lost nothing but the answer.
+type ClosedError struct {
+	End Checkpoint // of the entry with the terminal event, or of one that sealed the lane behind it
+}
+
+func (e *ClosedError) Error() string { return ErrClosed.Error() }
+
+// Is reports that it is ErrClosed.
+func (e *ClosedError) Is(target error) bool { return target == ErrClosed }
+
 // TooLargeError says that one event is above what the log takes.
 type TooLargeError struct {
 	Size, Limit int // bytes

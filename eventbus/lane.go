@@ -186,7 +186,7 @@ func (l *Lane) inherit(cp Checkpoint) error {
 		case cp.Generation.Compare(l.cfg.Generation) > 0:
 			return ErrFenced
 		case cp.Open.Closed:
-			return ErrClosed
+			return &ClosedError{End: cp}
 		}
 	}
 	l.previous, l.appended = cp, cp
