@@ -78,11 +78,15 @@ fuzz: ## run every fuzz target for FUZZTIME (1m)
 	done
 
 .PHONY: bench
-bench: devserver ## benchmarks: ratios against bare Temporal and NATS in the same run
+bench: ## Holdfast against bare Temporal and NATS in the same run (ARGS='-write docs/benchmarks.md' keeps it)
+	HOLDFAST_DEVSERVER="$$(go run ./cmd/dev build-devserver)" go run ./e2e/bench $(ARGS)
+
+.PHONY: microbench
+microbench: ## Go benchmarks; benchstat compares them with an earlier bench/base.txt
 	@mkdir -p bench
-	set -o pipefail; HOLDFAST_DEVSERVER="$$(go run ./cmd/dev build-devserver)" go test -run '^$$' -bench . -benchmem -count=$(COUNT) -timeout 60m $(ARGS) ./... | tee bench/new.txt
-	@[ -f bench/base.txt ] || { echo "keep bench/new.txt as bench/base.txt to compare the next run with this one"; exit 0; }; \
-		$(tool) benchstat bench/base.txt bench/new.txt
+	set -o pipefail; go test -run '^$$' -bench . -benchmem -count=$(COUNT) -timeout 60m $(ARGS) ./agui/... ./agent/... | tee bench/new.txt
+	@if [ -f bench/base.txt ]; then $(tool) benchstat bench/base.txt bench/new.txt; \
+		else echo "copy bench/new.txt to bench/base.txt to compare the next run with this one"; fi
 
 # What the tests stand on. Each says what it does; none is silent about what it lacks.
 
@@ -123,7 +127,7 @@ check: ## what must pass before a commit: format, vet, staticcheck, workflowchec
 	@go -C devserver vet ./...
 	@echo "go fix -diff"; go fix -diff ./...
 	@echo "staticcheck"; $(tool) staticcheck ./...
-	@$(if $(deterministic),echo "workflowcheck $(deterministic)"; $(tool) workflowcheck $(deterministic),:)
+	@$(if $(deterministic),echo "workflowcheck $(deterministic)"; $(tool) workflowcheck -config workflowcheck.yaml $(deterministic),:)
 
 .PHONY: fmt
 fmt: ## format everything
@@ -139,4 +143,4 @@ lint: ## golangci-lint with .golangci.yml (its first build takes about five minu
 help: ## this list
 	@awk 'BEGIN { FS = ":.*## " } \
 		/^##@ / { printf "\n%s\n", substr($$0, 5) } \
-		/^[a-z0-9-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+		/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

@@ -173,7 +173,6 @@ func untilStopped() (context.Context, context.CancelFunc) {
 // stopped is nil when err only says that the user ended what was going on.
 func stopped(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		say("stopped")
 		return nil
 	}
 	return err

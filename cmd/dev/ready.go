@@ -47,7 +47,7 @@ func temporalProbe(address string) (probe, error) {
 		if _, err := c.CheckHealth(ctx, &client.CheckHealthRequest{}); err != nil {
 			return err
 		}
-		_, err := c.DescribeWorkflowExecution(ctx, "holdfast-is-history-there", "")
+		_, err := c.DescribeWorkflow(ctx, "holdfast-is-history-there", "")
 		if _, missing := errors.AsType[*serviceerror.NotFound](err); err != nil && !missing {
 			return err
 		}
