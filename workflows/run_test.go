@@ -250,7 +250,7 @@ func TestFailuresOfTheModelEndTheRun(t *testing.T) {
 		{"workers die", fail(temporal.NewHeartbeatTimeoutError()), workflows.CodeModelTimeout, "10 attempts", 10},
 		{"too slow", fail(temporal.NewTimeoutError(startToClose, nil)), workflows.CodeModelTimeout, "10 attempts", 10},
 		{"a bug", fail(passing(activities.TypeInternal)), workflows.CodeInternal, "failed inside the runtime", 10},
-		{"cut at the length limit", cut(model.FinishLength), "MODEL_LENGTH", "length limit", 1},
+		{"cut at the length limit", cut(model.FinishLength), "MODEL_OUTPUT_LIMIT", "length limit", 1},
 		{"cut by a filter", cut(model.FinishContentFilter), "MODEL_REFUSED", "content filter", 1},
 	}
 	for _, test := range tests {

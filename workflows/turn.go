@@ -64,7 +64,7 @@ func (s *session) loop(ctx workflow.Context) ([]agui.ToolCallID, error) {
 func (s *session) judge(turn model.Turn) error {
 	switch turn.Finish {
 	case model.FinishLength:
-		return failf("MODEL_LENGTH", "the model's answer was cut at its length limit")
+		return failf(model.KindOutputLimit.Code(), "the model's answer was cut at its length limit")
 	case model.FinishContentFilter:
 		return failf(model.KindRefused.Code(), "the model's answer was cut by a content filter")
 	}
