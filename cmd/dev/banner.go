@@ -13,7 +13,7 @@ import (
 )
 
 // question is what the curl line asks the researcher, in the checkout's own files.
-const question = "Where is the replay of a run explained?"
+const question = "What is a lane?"
 
 // banner says where everything is, and what to try.
 func banner(opts options, agents []string, took time.Duration) string {
