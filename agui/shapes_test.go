@@ -116,7 +116,7 @@ func brokenEvents(t *testing.T) []brokenEvent {
 	return all
 }
 
-func read(t *testing.T, file string) string {
+func read(t testing.TB, file string) string {
 	t.Helper()
 	data, err := os.ReadFile(file)
 	if err != nil {

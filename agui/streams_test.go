@@ -119,7 +119,7 @@ func checkRoundTrip(t *testing.T, line string) {
 }
 
 // parse reads JSON with the numbers as they are written.
-func parse(t *testing.T, text string) any {
+func parse(t testing.TB, text string) any {
 	t.Helper()
 	d := json.NewDecoder(strings.NewReader(text))
 	d.UseNumber()

@@ -20,6 +20,8 @@ type Document struct {
 	nesting int
 	// copied is the weight of all that was copied within the document.
 	copied int
+	// object is set when the document has to stay an object.
+	object bool
 }
 
 // The limits of what patches may cost. None is near what a state in use needs.
@@ -37,6 +39,15 @@ const (
 // when the first patch comes.
 func NewDocument(text json.RawMessage) *Document { return &Document{text: text} }
 
+// NewObject returns a document that stays an object: a patch that leaves something
+// else does not apply. Nil is {}.
+func NewObject(text json.RawMessage) *Document {
+	if len(text) == 0 {
+		text = json.RawMessage("{}")
+	}
+	return &Document{text: text, object: true}
+}
+
 // JSON returns the document: the text it was made from, as long as no patch was
 // applied. The result must not be changed.
 func (d *Document) JSON() json.RawMessage {
@@ -48,22 +59,6 @@ func (d *Document) JSON() json.RawMessage {
 		}
 	}
 	return d.text
-}
-
-// IsObject reports whether the document is an object.
-func (d *Document) IsObject() bool {
-	if d.decoded {
-		_, ok := d.tree.(map[string]any)
-		return ok
-	}
-	for _, c := range d.text {
-		switch c {
-		case ' ', '\t', '\n', '\r':
-		default:
-			return c == '{'
-		}
-	}
-	return false
 }
 
 // Apply applies a patch. The error is an *Error, and then the document is as it was.
@@ -84,6 +79,10 @@ func (d *Document) Apply(p Patch) error {
 			a.undoAll()
 			return &Error{Index: i, Op: o.Op, Path: o.Path, Err: err}
 		}
+	}
+	if _, isObject := d.tree.(map[string]any); d.object && !isObject {
+		a.undoAll()
+		return &Error{Index: -1, Err: ErrObject}
 	}
 	if len(a.log) > 0 {
 		d.text = nil

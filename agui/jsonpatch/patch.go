@@ -91,6 +91,8 @@ var (
 	ErrOperation = errors.New("the operation is unknown")
 	// ErrValue means that a value or the document itself is no JSON.
 	ErrValue = errors.New("the value is no JSON")
+	// ErrObject means that a document which has to stay an object would not.
+	ErrObject = errors.New("the document would be no object any more")
 	// ErrLimit means that the patch would cost more than it may.
 	ErrLimit = errors.New("the patch costs too much")
 )
@@ -200,10 +202,7 @@ func tokens(pointer string) ([]string, error) {
 	return list, nil
 }
 
-var (
-	unescaper = strings.NewReplacer("~1", "/", "~0", "~")
-	escaper   = strings.NewReplacer("~", "~0", "/", "~1")
-)
+var unescaper = strings.NewReplacer("~1", "/", "~0", "~")
 
 // forbidden reports whether clients refuse the path.
 func forbidden(path []string) bool {

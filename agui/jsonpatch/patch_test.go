@@ -285,6 +285,23 @@ func TestARefusedPatchLeavesNoTrace(t *testing.T) {
 	}
 }
 
+func TestAnObjectStaysOne(t *testing.T) {
+	t.Parallel()
+	doc := jsonpatch.NewObject(nil)
+	for _, patch := range []jsonpatch.Patch{
+		{{Op: jsonpatch.Add, Value: json.RawMessage(`[]`)}},
+		{{Op: jsonpatch.Add, Path: "/a", Value: json.RawMessage(`1`)}, {Op: jsonpatch.Remove}},
+		{{Op: jsonpatch.Add, Path: "/a", Value: json.RawMessage(`1`)}, {Op: jsonpatch.Move, From: "/a"}},
+	} {
+		if err := doc.Apply(patch); !errors.Is(err, jsonpatch.ErrObject) || string(doc.JSON()) != `{}` {
+			t.Errorf("Apply(%v): %v, leaves %s, want ErrObject and {}", patch, err, doc.JSON())
+		}
+	}
+	if err := doc.Apply(jsonpatch.Patch{{Op: jsonpatch.Add, Value: json.RawMessage(`[]`)}, {Op: jsonpatch.Add, Value: json.RawMessage(`{"b":1}`)}}); err != nil || string(doc.JSON()) != `{"b":1}` {
+		t.Errorf("an object in the end: %v, %s", err, doc.JSON())
+	}
+}
+
 func TestErrorNamesTheOperation(t *testing.T) {
 	t.Parallel()
 	_, err := jsonpatch.Apply(json.RawMessage(`{}`), jsonpatch.Patch{
