@@ -69,7 +69,9 @@ func (b *Bus) batch(ctx context.Context, filter string, after uint64) (msgs []*n
 		return unavailable("read history", err)
 	}
 	inbox := b.nc.NewInbox()
-	sub, err := b.nc.SubscribeSync(inbox)
+	// A channel for one batch and its end: the client's own would take half a megabyte for each look into the log.
+	answers := make(chan *nats.Msg, batchEntries+2)
+	sub, err := b.nc.ChanSubscribe(inbox, answers)
 	if err != nil {
 		return nil, false, bad(err)
 	}
@@ -81,12 +83,14 @@ func (b *Bus) batch(ctx context.Context, filter string, after uint64) (msgs []*n
 	defer cancel()
 	last := uint64(0)
 	for {
-		m, err := sub.NextMsgWithContext(rctx)
-		if err != nil {
+		var m *nats.Msg
+		select {
+		case m = <-answers:
+		case <-rctx.Done():
 			if len(msgs) > 0 && ctx.Err() == nil {
 				return msgs, true, nil
 			}
-			return nil, false, bad(err)
+			return nil, false, bad(rctx.Err())
 		}
 		switch status := m.Header.Get(headerStatus); {
 		case status == statusEnd:
