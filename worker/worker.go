@@ -115,6 +115,7 @@ func (c *Config) complete(agents []agent.Agent) error {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
+	c.Temporal = workflows.ConnectionOptions(c.Temporal)
 	c.Temporal.Logger = tlog.NewStructuredLogger(c.Logger)
 	c.Log.Logger = c.Logger
 	if len(agents) == 0 {

@@ -28,6 +28,16 @@ type Client struct {
 // NewClient returns a client on a connection to Temporal, which stays the caller's.
 func NewClient(c client.Client) *Client { return &Client{temporal: c} }
 
+// ConnectionOptions returns o with what suits runs where o leaves it open. Requests to a Temporal in one's own network,
+// which is one without TLS, are not compressed: they are small, and compressing them takes a tenth of a worker's CPU time.
+func ConnectionOptions(o client.Options) client.Options {
+	c := &o.ConnectionOptions
+	if c.GrpcCompression == nil && c.TLS == nil && o.Credentials == nil {
+		c.GrpcCompression = &client.GrpcCompressionNone{}
+	}
+	return o
+}
+
 var (
 	keyTenant = temporal.NewSearchAttributeKeyKeyword(attributeTenant)
 	keyAgent  = temporal.NewSearchAttributeKeyKeyword(attributeAgent)

@@ -119,7 +119,7 @@ func run(ctx context.Context) error {
 		return fmt.Errorf("read Temporal's environment: %w", err)
 	}
 	temporal.Logger = tlog.NewStructuredLogger(log)
-	tc, err := client.NewLazyClient(temporal)
+	tc, err := client.NewLazyClient(workflows.ConnectionOptions(temporal))
 	if err != nil {
 		return fmt.Errorf("temporal: %w", err)
 	}
