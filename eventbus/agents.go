@@ -38,6 +38,8 @@ type Announcement struct {
 }
 
 func (b *Bus) agentsBucket(ctx context.Context) (jetstream.KeyValue, error) {
+	ctx, cancel := b.request(ctx)
+	defer cancel()
 	kv, err := b.js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
 		Bucket: b.opt.Stream + "_AGENTS", Description: "Agents served by Holdfast workers", TTL: b.opt.announceTTL, LimitMarkerTTL: knownFor,
 		Replicas: b.opt.Replicas, MaxValueSize: maxAnnouncement, Storage: jetstream.FileStorage,

@@ -222,6 +222,8 @@ func (b *Bus) streamConfig() jetstream.StreamConfig {
 // ensure makes the stream and the bucket, or checks the stream that is there.
 func (b *Bus) ensure(ctx context.Context) error {
 	return retry(ctx, func(ctx context.Context) error {
+		ctx, cancel := b.request(ctx)
+		defer cancel()
 		s, err := b.js.Stream(ctx, b.opt.Stream)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			s, err = b.js.CreateStream(ctx, b.streamConfig())
@@ -301,7 +303,9 @@ func (b *Bus) ring() {
 func (b *Bus) Epoch() string { return *b.epoch.Load() }
 
 func (b *Bus) refreshEpoch(ctx context.Context) (string, error) {
-	s, err := b.js.Stream(ctx, b.opt.Stream)
+	rctx, cancel := b.request(ctx)
+	defer cancel()
+	s, err := b.js.Stream(rctx, b.opt.Stream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		if err := b.ensure(ctx); err != nil {
 			return "", err
@@ -360,7 +364,8 @@ func (b *Bus) relink() {
 	}
 }
 
-// request bounds one request by requestTimeout and by the life of the connection.
+// request bounds one request by requestTimeout and by the life of the connection. Every request needs that: servers drop
+// those that come while a leader changes, and package jetstream waits as long as its context, however late that ends.
 func (b *Bus) request(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	l := b.link.Load()

@@ -309,10 +309,10 @@ func TestClaimsRaceWithLeftovers(t *testing.T) {
 // everything that was flushed, and the outbox that all of them carry once.
 func TestTakeOversWithLostAcks(t *testing.T) {
 	t.Parallel()
-	takeOvers(t, eventbustest.Start(t), Options{}, 40)
+	takeOvers(t, eventbustest.Start(t), Options{}, 40, func(int) {})
 }
 
-func takeOvers(t *testing.T, url string, opt Options, generations int) {
+func takeOvers(t *testing.T, url string, opt Options, generations int, disturb func(generation int)) {
 	ctx := testContext(t)
 	const events = 25
 	rnd := chance(t)
@@ -380,6 +380,7 @@ func takeOvers(t *testing.T, url string, opt Options, generations int) {
 			}
 		})
 		<-got
+		disturb(g)
 	}
 	wg.Wait()
 	for _, err := range bad {

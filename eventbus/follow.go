@@ -520,13 +520,16 @@ func (f *follower) verify(ctx context.Context, at *position) (answered bool, err
 	}
 	m, _, err := f.bus.leaderGet(ctx, map[string]any{"seq": last.Sequence})
 	switch {
-	case err != nil && !errors.Is(err, errNone):
+	case errors.Is(err, errNone):
+		return false, fmt.Errorf("entry %d of %s was lost: %w", last.Sequence, f.id, ErrGone)
+	case err != nil:
 		return f.unanswered(ctx, err)
-	case err != nil,
-		m.Subject != f.bus.prefix+f.id+"."+last.Lane,
+	case m.Subject != f.bus.prefix+f.id+"."+last.Lane,
 		m.Header.Get(headerGeneration) != last.checkpoint.Generation.String(),
 		m.Header.Get(jetstream.ExpectedLastSubjSeqHeader) != strconv.FormatUint(last.previous, 10):
-		return false, fmt.Errorf("entry %d of %s was lost: %w", last.Sequence, f.id, ErrGone)
+		return false, fmt.Errorf("entry %d of %s is another one now (lane %s generation %s behind %d; %s generation %s behind %s): %w", last.Sequence, f.id,
+			last.Lane, last.checkpoint.Generation, last.previous,
+			m.Subject, m.Header.Get(headerGeneration), m.Header.Get(jetstream.ExpectedLastSubjSeqHeader), ErrGone)
 	}
 	return true, nil
 }

@@ -93,6 +93,8 @@ func (b *Bus) objectStore(ctx context.Context) (jetstream.ObjectStore, error) {
 	if o != nil {
 		return o, nil
 	}
+	ctx, cancel := b.request(ctx)
+	defer cancel()
 	o, err := b.js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{
 		Bucket: b.large, Description: "Holdfast entries above the payload limit", Replicas: b.opt.Replicas, TTL: b.opt.MaxAge,
 	})

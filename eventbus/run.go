@@ -15,7 +15,7 @@ import (
 
 // Run is what the log knows of one run.
 type Run struct {
-	First    *Entry // entry that opened the main lane
+	First    *Entry // first entry of the main lane that has events, the last one if none has
 	Terminal bool   // the run has its terminal event
 
 	end uint64 // sequence of the last entry of the main lane
@@ -36,19 +36,22 @@ func (b *Bus) Run(ctx context.Context, key RunKey) (Run, error) {
 	if err != nil {
 		return Run{}, err
 	}
-	m, seq, err = b.leaderGet(ctx, map[string]any{"next_by_subj": lane, "seq": 1})
-	if errors.Is(err, errNone) {
-		return Run{}, ErrGone
-	}
-	if err != nil {
-		return Run{}, err
-	}
-	first, err := b.parse(ctx, m, m.Subject, seq)
-	if err != nil {
-		return Run{}, err
-	}
-	if first.previous != 0 {
-		return Run{}, ErrGone
+	var first *Entry
+	for at := uint64(1); first == nil || len(first.Events) == 0 && first.Sequence < last.Sequence; at = first.Sequence + 1 {
+		m, seq, err = b.leaderGet(ctx, map[string]any{"next_by_subj": lane, "seq": at})
+		if errors.Is(err, errNone) {
+			return Run{}, ErrGone
+		}
+		if err != nil {
+			return Run{}, err
+		}
+		opening := first == nil
+		if first, err = b.parse(ctx, m, m.Subject, seq); err != nil {
+			return Run{}, err
+		}
+		if opening && first.previous != 0 {
+			return Run{}, ErrGone
+		}
 	}
 	return Run{First: first, Terminal: last.Terminal, end: last.Sequence}, nil
 }
@@ -56,9 +59,7 @@ func (b *Bus) Run(ctx context.Context, key RunKey) (Run, error) {
 // ThreadEnd returns the sequence of the last entry of any run of the thread, 0 if there is none. A run that starts
 // later lies behind it.
 func (b *Bus) ThreadEnd(ctx context.Context, key RunKey) (uint64, error) {
-	tokens := key.tokens()
-	thread := tokens[:strings.LastIndexByte(tokens, '.')]
-	_, seq, err := b.leaderGet(ctx, map[string]any{"last_by_subj": b.prefix + thread + ".>"})
+	_, seq, err := b.leaderGet(ctx, map[string]any{"last_by_subj": b.prefix + key.threadTokens() + ".>"})
 	if errors.Is(err, errNone) {
 		return 0, nil
 	}
@@ -171,7 +172,7 @@ const closingNumber = 1 << 40
 
 // lanes asks the leader which lanes a run has.
 func (b *Bus) lanes(ctx context.Context, key RunKey) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	ctx, cancel := b.request(ctx)
 	defer cancel()
 	s, err := b.js.Stream(ctx, b.opt.Stream)
 	if err != nil {

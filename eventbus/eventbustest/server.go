@@ -52,7 +52,12 @@ func options(tb testing.TB, port int) *server.Options {
 }
 
 // URL is where clients connect; it stays the same over restarts.
-func (s *Server) URL() string { return "nats://" + net.JoinHostPort(s.opt.Host, strconv.Itoa(s.opt.Port)) }
+func (s *Server) URL() string {
+	return "nats://" + net.JoinHostPort(s.opt.Host, strconv.Itoa(s.opt.Port))
+}
+
+// Name is the server's name in its cluster.
+func (s *Server) Name() string { return s.opt.ServerName }
 
 // Dir is the folder of the server's files. It may be changed while the server is stopped.
 func (s *Server) Dir() string { return s.opt.StoreDir }
