@@ -95,9 +95,12 @@ type Gateway struct {
 	opt    Options
 	log    *slog.Logger
 	mux    *http.ServeMux
+	checks checks
 
 	draining context.Context
 	drain    context.CancelFunc
+
+	endingFor, writeTimeout time.Duration // the constants, except in tests
 }
 
 // New returns a gateway on a log, an engine and a directory, all of which stay the caller's.
@@ -109,7 +112,7 @@ func New(bus *eventbus.Bus, runs Runs, agents Agents, opt Options) *Gateway {
 		opt.Logger = slog.Default()
 	}
 	opt.Limits = opt.Limits.withDefaults()
-	g := &Gateway{bus: bus, runs: runs, agents: agents, opt: opt, log: opt.Logger, mux: http.NewServeMux()}
+	g := &Gateway{bus: bus, runs: runs, agents: agents, opt: opt, log: opt.Logger, mux: http.NewServeMux(), endingFor: endingFor, writeTimeout: writeTimeout}
 	g.draining, g.drain = context.WithCancel(context.Background())
 	g.handle("POST /agents/{agent}", g.postRun)
 	g.handle("GET /agents", g.listAgents)

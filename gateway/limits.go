@@ -53,8 +53,10 @@ func (g *Gateway) readInput(w http.ResponseWriter, r *http.Request) (*agui.RunAg
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(g.opt.Limits.Body)))
 	_ = rc.SetReadDeadline(time.Time{})
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		return nil, &apiError{status: http.StatusRequestEntityTooLarge, Code: CodeBodyTooLarge,
-			Message: fmt.Sprintf("the body is larger than %d bytes", g.opt.Limits.Body), Field: "body", Limit: g.opt.Limits.Body}
+		return nil, &apiError{
+			status: http.StatusRequestEntityTooLarge, Code: CodeBodyTooLarge,
+			Message: fmt.Sprintf("the body is larger than %d bytes", g.opt.Limits.Body), Field: "body", Limit: g.opt.Limits.Body,
+		}
 	}
 	if err != nil {
 		return nil, &apiError{status: http.StatusBadRequest, Code: CodeInvalidInput, Message: "the body ended early", Field: "body", cause: err}

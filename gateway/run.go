@@ -53,7 +53,13 @@ func (g *Gateway) postRun(w http.ResponseWriter, r *http.Request, p Principal) e
 		return err
 	}
 	if known {
+		if err := g.findRun(r.Context(), key); err != nil {
+			return err
+		}
 		return g.stream(w, r, key, 0, 0)
+	}
+	if err := g.refuseDraining(); err != nil {
+		return err
 	}
 	switch started, err := g.start(r.Context(), p, name, digest, input, key); {
 	case errors.Is(err, errBusy):
@@ -98,7 +104,16 @@ func (g *Gateway) sameRun(ctx context.Context, key eventbus.RunKey, digest strin
 			if json.Unmarshal(started.Metadata["holdfast"], &ours) == nil && ours.InputDigest == digest {
 				return true, nil
 			}
+			return false, runIDUsed()
 		}
+	}
+	// Opened by a writer that died before it wrote: the engine knows the input.
+	current, ours, _, _, err := g.runs.Current(ctx, key.Tenant, key.Thread)
+	if err != nil {
+		return false, engineAway(err)
+	}
+	if current == key.Run && ours == digest {
+		return true, nil
 	}
 	return false, runIDUsed()
 }
@@ -113,7 +128,7 @@ var errBusy = errors.New("thread is busy")
 // whose execution has not closed yet is waited for: a client may post its next run the instant it reads the terminal
 // event.
 func (g *Gateway) start(ctx context.Context, p Principal, agent, digest string, input *agui.RunAgentInput, key eventbus.RunKey) (bool, error) {
-	deadline := time.Now().Add(endingFor)
+	deadline := time.Now().Add(g.endingFor)
 	for pause := endingPause; ; pause = min(pause*2, endingPauseMost) {
 		a, err := g.agent(agent)
 		if err != nil {
@@ -130,12 +145,12 @@ func (g *Gateway) start(ctx context.Context, p Principal, agent, digest string, 
 		switch {
 		case err != nil:
 			return false, engineAway(err)
-		case !open:
-			continue // it closed between the two calls
 		case run == key.Run && other == digest:
 			return false, nil
 		case run == key.Run:
 			return false, runIDUsed()
+		case !open:
+			continue // it closed between the two calls
 		}
 		ending, err := g.ended(ctx, eventbus.RunKey{Tenant: key.Tenant, Thread: key.Thread, Run: run})
 		if err != nil {

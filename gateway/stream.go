@@ -15,20 +15,26 @@ import (
 // runEvents streams a run from its start, or after the event that Last-Event-ID names.
 func (g *Gateway) runEvents(w http.ResponseWriter, r *http.Request, p Principal) error {
 	key := eventbus.RunKey{Tenant: p.Tenant, Thread: r.PathValue("thread"), Run: r.PathValue("run")}
-	if err := g.findRun(r.Context(), key); err != nil {
-		return err
-	}
+	after, skip := uint64(0), 0
 	last := r.Header.Get("Last-Event-ID")
-	if last == "" {
-		return g.stream(w, r, key, 0, 0)
+	if last != "" {
+		id, err := eventbus.ParseEventID(last)
+		if err != nil {
+			return logError(err)
+		}
+		if after, skip, err = g.bus.Resolve(r.Context(), key, id); err != nil {
+			return logError(err)
+		}
 	}
-	id, err := eventbus.ParseEventID(last)
-	if err != nil {
-		return logError(err)
+	if err := g.findRun(r.Context(), key); err != nil {
+		// Who has everything up to an event that is still there misses nothing of what was deleted before it.
+		if api, ok := errors.AsType[*apiError](err); !ok || api.Code != CodeHistoryGone || last == "" {
+			return err
+		}
 	}
-	after, skip, err := g.bus.Resolve(r.Context(), key, id)
-	if err != nil {
-		return logError(err)
+	if r.Method == http.MethodHead { // the route's pattern takes it along, and it has no body to follow
+		streamHeader(w)
+		return nil
 	}
 	return g.stream(w, r, key, after, skip)
 }
@@ -61,14 +67,16 @@ func (g *Gateway) findRun(ctx context.Context, key eventbus.RunKey) error {
 // stream sends the run's entries behind after, without the first skip events, until its terminal event. It returns an
 // error only before it has written anything.
 func (g *Gateway) stream(w http.ResponseWriter, r *http.Request, key eventbus.RunKey, after uint64, skip int) error {
-	if g.draining.Err() != nil {
-		return &apiError{status: http.StatusServiceUnavailable, Code: CodeDraining, Message: "this gateway is shutting down; try again"}
+	if err := g.refuseDraining(); err != nil {
+		return err
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(g.draining, cancel)()
 	reader := g.bus.Follow(key, after)
 	defer reader.Close()
+	g.checks.enter(key)
+	defer g.checks.leave(key)
 
 	var first *eventbus.Entry
 	if skip > 0 { // the entry is there: it was resolved
@@ -81,7 +89,7 @@ func (g *Gateway) stream(w http.ResponseWriter, r *http.Request, key eventbus.Ru
 			return nil
 		}
 	}
-	out := newResponse(w)
+	out := newResponse(w, g.writeTimeout)
 	if err := out.open(); err != nil {
 		return nil //nolint:nilerr // the client is gone
 	}
@@ -96,8 +104,9 @@ func (g *Gateway) stream(w http.ResponseWriter, r *http.Request, key eventbus.Ru
 		case errors.Is(err, io.EOF):
 			return nil
 		case errors.Is(err, errSilence):
-			if err = out.comment(); err == nil {
-				g.checkOrphan(ctx, key)
+			if err = out.comment(); err == nil && g.lost(ctx, key) {
+				out.end(codeRunLost, messageRunLost)
+				return nil
 			}
 		}
 		if err == nil {
@@ -110,6 +119,13 @@ func (g *Gateway) stream(w http.ResponseWriter, r *http.Request, key eventbus.Ru
 		// is over.
 		panic(http.ErrAbortHandler)
 	}
+}
+
+func (g *Gateway) refuseDraining() error {
+	if g.draining.Err() == nil {
+		return nil
+	}
+	return &apiError{status: http.StatusServiceUnavailable, Code: CodeDraining, Message: "this gateway is shutting down; try again"}
 }
 
 var (
@@ -128,21 +144,27 @@ func (g *Gateway) next(ctx context.Context, reader *eventbus.Reader) (*eventbus.
 	return e, err
 }
 
-func (g *Gateway) checkOrphan(ctx context.Context, key eventbus.RunKey) {
-	if err := g.closeOrphan(ctx, key); err != nil && ctx.Err() == nil {
+// lost is called by every reader of a run at its heartbeat; one of them looks after the run. It reports whether the run is
+// over without having written anything: there is no log that could tell, so the reader is told here.
+func (g *Gateway) lost(ctx context.Context, key eventbus.RunKey) bool {
+	due, lost := g.checks.due(key, g.opt.Heartbeat/2)
+	if !due {
+		return lost
+	}
+	err := g.closeOrphan(ctx, key)
+	if err != nil && ctx.Err() == nil && !errors.Is(err, eventbus.ErrUnknownRun) {
 		g.log.Warn("run not checked for its execution", "thread_id", key.Thread, "run_id", key.Run, "error", err)
 	}
+	lost = errors.Is(err, eventbus.ErrUnknownRun)
+	g.checks.found(key, lost)
+	return lost
 }
 
 // refuse answers with a stream whose only event is RUN_ERROR. It enters no log and has no id.
 func (g *Gateway) refuse(w http.ResponseWriter, code, message string) {
-	data, err := agui.Encode(&agui.RunError{Message: message, Code: &code})
-	if err != nil {
-		return
-	}
-	out := newResponse(w)
-	if out.open() == nil && out.sse.Event(sse.Event{Data: data}) == nil {
-		_ = out.control.Flush() // the client is gone if this fails
+	out := newResponse(w, g.writeTimeout)
+	if out.open() == nil {
+		out.end(code, message)
 	}
 }
 
@@ -152,20 +174,37 @@ type response struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	sse     *sse.Writer
+	timeout time.Duration
 }
 
-func newResponse(w http.ResponseWriter) *response {
-	return &response{w: w, control: http.NewResponseController(w), sse: sse.NewWriter(w)}
+func newResponse(w http.ResponseWriter, timeout time.Duration) *response {
+	return &response{w: w, control: http.NewResponseController(w), sse: sse.NewWriter(w), timeout: timeout}
 }
 
 func (o *response) open() error {
-	h := o.w.Header()
+	streamHeader(o.w)
+	return o.flush()
+}
+
+func streamHeader(w http.ResponseWriter) {
+	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-cache, no-transform")
 	h.Set("X-Accel-Buffering", "no") // nginx and what follows its custom
 	h.Set("X-Content-Type-Options", "nosniff")
-	o.w.WriteHeader(http.StatusOK)
-	return o.flush()
+	w.WriteHeader(http.StatusOK)
+}
+
+// end sends a RUN_ERROR that is in no log, and so has no id.
+func (o *response) end(code, message string) {
+	data, err := agui.Encode(&agui.RunError{Message: message, Code: &code})
+	if err != nil {
+		return
+	}
+	o.deadline()
+	if o.sse.Event(sse.Event{Data: data}) == nil {
+		_ = o.flush() // the client is gone if this fails
+	}
 }
 
 // entry sends the events of an entry and flushes once, not per event: proxies hold back a frame until the write returns.
@@ -192,7 +231,7 @@ func (o *response) comment() error {
 }
 
 func (o *response) deadline() {
-	_ = o.control.SetWriteDeadline(time.Now().Add(writeTimeout)) // a server that can't has time-outs of its own
+	_ = o.control.SetWriteDeadline(time.Now().Add(o.timeout)) // a server that can't has time-outs of its own
 }
 
 func (o *response) flush() error {
