@@ -70,11 +70,11 @@ func curlLine(opts options) string {
 	if err != nil {
 		return fmt.Sprintf("(no example: %v)", err)
 	}
-	token := ""
+	header := ""
 	if os.Getenv("HOLDFAST_TOKENS_FILE") != "" {
-		token = ` -H "Authorization: Bearer $TOKEN"`
+		header = ` -H "Authorization: Bearer $TOKEN"`
 	}
-	return fmt.Sprintf("curl -N http://%s/agents/researcher -H 'Content-Type: application/json'%s -d %s", opts.httpAddress(), token, shellQuote(string(body)))
+	return fmt.Sprintf("curl -N http://%s/agents/researcher -H 'Content-Type: application/json'%s -d %s", opts.httpAddress(), header, shellQuote(string(body)))
 }
 
 // shellQuote makes s one word for a POSIX shell.

@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -67,7 +67,7 @@ func runStack(ctx context.Context, spawner *spawner, opts options, root, devserv
 	if err := together(ctx, failed, running[3].awaitReady, running[2].awaitReady); err != nil {
 		return stopped(ctx, err)
 	}
-	fmt.Fprint(output, banner(opts, servedAgents(ctx, opts), time.Since(began)))
+	_, _ = io.WriteString(output, banner(opts, servedAgents(ctx, opts), time.Since(began)))
 
 	select {
 	case <-ctx.Done():
@@ -97,7 +97,7 @@ func together(ctx context.Context, failed <-chan error, steps ...func(context.Co
 		}
 	case err := <-failed:
 		cancel()
-		<-done
+		_ = <-done // What failed is why the steps ended.
 		return err
 	}
 }
