@@ -5,6 +5,7 @@ import (
 	"net"
 	"sync"
 	"testing"
+	"time"
 )
 
 // proxy stands between one process and a server, so that a test can part the two without killing either.
@@ -17,6 +18,7 @@ type proxy struct {
 	conns  map[net.Conn]bool
 	away   bool          // new connections are refused
 	passes chan struct{} // closed while what the client sends is passed on
+	held   chan struct{} // closed when something is kept back
 }
 
 func newProxy(t *testing.T, target string) *proxy {
@@ -43,7 +45,20 @@ func (p *proxy) address() string { return p.listener.Addr().String() }
 func (p *proxy) hold() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.passes = make(chan struct{})
+	p.passes, p.held = make(chan struct{}), make(chan struct{})
+}
+
+// keptBack returns when hold has kept something back.
+func (p *proxy) keptBack(t *testing.T) {
+	t.Helper()
+	p.mu.Lock()
+	held := p.held
+	p.mu.Unlock()
+	select {
+	case <-held:
+	case <-time.After(patience):
+		t.Fatal("the proxy has nothing to keep back")
+	}
 }
 
 func (p *proxy) release() {
@@ -113,6 +128,16 @@ func (p *proxy) relay(to, from net.Conn, held bool) {
 	}
 }
 
+func (p *proxy) sayHeld(held chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-held:
+	default:
+		close(held)
+	}
+}
+
 // heldReader gives out what it has read only while the proxy passes things on.
 type heldReader struct {
 	p    *proxy
@@ -122,8 +147,13 @@ type heldReader struct {
 func (r heldReader) Read(buf []byte) (int, error) {
 	n, err := r.from.Read(buf)
 	r.p.mu.Lock()
-	passes := r.p.passes
+	passes, held := r.p.passes, r.p.held
 	r.p.mu.Unlock()
-	<-passes
+	select {
+	case <-passes:
+	default:
+		r.p.sayHeld(held)
+		<-passes
+	}
 	return n, err
 }

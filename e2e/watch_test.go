@@ -17,7 +17,7 @@ import (
 // last event id that it has. What it has seen at the end is the stream as a patient user saw it.
 type watcher struct {
 	stack *stack
-	agent string
+	agent string // empty: the run is somebody else's
 	input runInput
 	body  []byte
 
@@ -32,11 +32,21 @@ type watcher struct {
 // watch posts the input and follows the run until its end.
 func (s *stack) watch(t *testing.T, agent string, input runInput) *watcher {
 	t.Helper()
-	w := &watcher{stack: s, agent: agent, input: input, body: input.json(t), changed: make(chan struct{})}
+	return (&watcher{stack: s, agent: agent, input: input, body: input.json(t), changed: make(chan struct{})}).start(t)
+}
+
+// follow follows a run that somebody else has started.
+func (s *stack) follow(t *testing.T, input runInput) *watcher {
+	t.Helper()
+	return s.watch(t, "", input)
+}
+
+func (w *watcher) start(t *testing.T) *watcher {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	var done sync.WaitGroup
 	done.Go(func() {
-		err := w.follow(ctx)
+		err := w.stay(ctx)
 		w.update(func() { w.over, w.err = true, err })
 	})
 	t.Cleanup(func() {
@@ -54,8 +64,8 @@ func (w *watcher) update(change func()) {
 	w.changed = make(chan struct{})
 }
 
-// follow reads until the terminal event. It returns an error only for an answer that no patience can mend.
-func (w *watcher) follow(ctx context.Context) error {
+// stay reads until the terminal event. It returns an error only for an answer that no patience can mend.
+func (w *watcher) stay(ctx context.Context) error {
 	const pause = 20 * time.Millisecond
 	for {
 		again, err := w.connect(ctx)
@@ -103,11 +113,11 @@ func (w *watcher) connect(ctx context.Context) (again bool, err error) {
 	return !ended, nil
 }
 
-// request posts the input as long as no event has come, and asks for the rest after that.
+// request posts the input as long as no event has come, unless it is somebody else's, and asks for the rest after that.
 func (w *watcher) request(ctx context.Context) (*http.Request, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.frames) == 0 {
+	if len(w.frames) == 0 && w.agent != "" {
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.stack.url()+"/agents/"+w.agent, bytes.NewReader(w.body))
 		if err == nil {
 			req.Header.Set("Content-Type", "application/json")
@@ -115,7 +125,7 @@ func (w *watcher) request(ctx context.Context) (*http.Request, error) {
 		return req, err
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, w.stack.url()+eventsPath(w.input.ThreadID, w.input.RunID), nil)
-	if err == nil {
+	if err == nil && len(w.frames) > 0 {
 		req.Header.Set("Last-Event-ID", w.frames[len(w.frames)-1].id)
 	}
 	return req, err
