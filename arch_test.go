@@ -40,6 +40,7 @@ var mayImport = []struct {
 	{"agui/sse", arrows{}},
 	{"agui/jsonpatch", arrows{outside: []string{"jsonpatch"}}},
 	{"agui", arrows{ours: []string{"agui/sse", "agui/jsonpatch"}, outside: []string{"http"}}},
+	{"agui/aguitest", arrows{ours: []string{"agui", "agui/jsonpatch"}}},
 	{"agui/emit", arrows{ours: []string{"agui", "agui/jsonpatch"}}},
 
 	// The author's side.

@@ -1,6 +1,9 @@
 package agui
 
-import "slices"
+import (
+	"encoding/json"
+	"slices"
+)
 
 // Attach returns the beginning of a stream for somebody who joins the run as it
 // stands: RUN_STARTED, the state, the messages with what was streamed so far, the
@@ -10,15 +13,17 @@ import "slices"
 //	for _, e := range fold.Attach() { send(e) }
 //	for e := range live { send(e) }
 //
-// The stream is valid from its first event, and a client has in the end what one has that
-// was there all along; also a client that held a part of it. When the run is over, the
-// stream is complete: it ends with the run's terminal event.
+// The stream is valid from its first event, and a client has in the end what one has
+// that was there all along, also when it held a part of it before. When the run is
+// over, the stream is complete: it ends with the run's terminal event.
 //
-// Three things are not said again. Activities and reasoning that the run has none of stay with a
-// client that has some. Calls that were closed and not answered are not counted by the client, so that the run
-// has to name them when it ends, which it should do anyway. And that a subagent opened again
-// what an earlier run left as somebody else's is more than a stream can say: of an item
-// that is open the owner is right, of one that is closed the owner of its message.
+// What a stream cannot say again: activities and reasoning stay with a client that has
+// them, and where it has them, when the run has none. Calls that were closed and not
+// answered are not counted by the client once more, so that the run has to name them
+// when it ends, which it should do anyway. And a message that was removed and came
+// back stays where it was with a client that missed both. Of an item that is open the
+// owner is right; of one that is closed it is the owner of its message, which differs
+// where a run went on with a message of an earlier one under another owner.
 func (f *Fold) Attach() []Event {
 	if !f.run.started {
 		if f.run.failure == nil {
@@ -40,7 +45,11 @@ func (f *Fold) Attach() []Event {
 			later = append(later, e)
 		}
 	}
-	a.events = append(a.events, &StateSnapshot{Snapshot: f.State()}, &MessagesSnapshot{Messages: a.messages})
+	a.events = append(a.events, &StateSnapshot{Snapshot: f.State()})
+	if at := slices.IndexFunc(f.messages.list, func(h *held) bool { return h.late }); at >= 0 {
+		a.events = append(a.events, a.truncating(at))
+	}
+	a.events = append(a.events, &MessagesSnapshot{Messages: a.messages})
 	for _, e := range f.open.started {
 		again := *e
 		again.BaseEvent = BaseEvent{}
@@ -67,6 +76,24 @@ type attachment struct {
 	events   []Event
 	messages []Message
 	lanes    map[openKey]bool
+}
+
+// truncating returns a snapshot of the first messages only, before that of all. A
+// client appends what it has missed: what has to come before messages that it may
+// have can only be said by taking those away first.
+func (a *attachment) truncating(at int) Event {
+	e := &MessagesSnapshot{Messages: slices.Clone(a.messages[:at])}
+	e.Metadata = Metadata{clientMetadata: json.RawMessage(`{"authoritativeActivityTypes":null}`)}
+	reasons := func(m Message) bool { return m.Role == RoleReasoning }
+	if !slices.ContainsFunc(e.Messages, reasons) && slices.ContainsFunc(a.messages, reasons) {
+		// A snapshot without reasoning takes none away. This one goes with the next.
+		id := MessageID("removed")
+		for a.Fold.messages.first[id] != nil {
+			id += "-"
+		}
+		e.Messages = append(e.Messages, Message{ID: id, Role: RoleReasoning, Content: Text("")})
+	}
+	return e
 }
 
 // reopening returns the event that opens an item again, nil for one that a chunk

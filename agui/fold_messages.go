@@ -34,6 +34,9 @@ type held struct {
 	// aliased is set when it stands in the list more than once: clients that were
 	// sent a snapshot with an id that they have twice hold one message in two places.
 	aliased bool
+	// late is set when it was put before messages that were there already: a client
+	// that missed it would put it behind them.
+	late bool
 	// lastResult is the last tool message put behind this one, unless the list was
 	// rebuilt since.
 	lastResult *held
@@ -143,9 +146,9 @@ func merge(into *Metadata, owned *bool, m Metadata) {
 	if !*owned {
 		// What an event brought belongs to the event.
 		*into, *owned = maps.Clone(*into), true
-		if *into == nil {
-			*into = Metadata{}
-		}
+	}
+	if *into == nil {
+		*into = Metadata{}
 	}
 	maps.Copy(*into, m)
 }
@@ -288,6 +291,7 @@ func (l *messageList) result(e *ToolCallResult) {
 		at++
 	}
 	c.holder.lastResult, c.holder.rebuilt = m, l.rebuilt
+	m.late = at < len(l.list)
 	l.list = slices.Insert(l.list, at, m)
 	if known := l.first[e.MessageID]; known == nil || at < l.place(known) {
 		l.first[e.MessageID] = m

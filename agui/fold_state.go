@@ -13,7 +13,9 @@ type foldState struct {
 	Index    int       `json:"index"`
 	Messages []Message `json:"messages"`
 	// Aliases are places in the list that hold the message of another place.
-	Aliases    [][2]int          `json:"aliases,omitempty"`
+	Aliases [][2]int `json:"aliases,omitempty"`
+	// Late are places of messages that were put before others.
+	Late       []int             `json:"late,omitempty"`
 	State      json.RawMessage   `json:"state"`
 	Interrupts []Interrupt       `json:"interrupts,omitempty"`
 	Run        *runState         `json:"run,omitempty"`
@@ -52,6 +54,9 @@ func (f *Fold) MarshalJSON() ([]byte, error) {
 			continue
 		}
 		places[h] = i
+		if h.late {
+			state.Late = append(state.Late, i)
+		}
 	}
 	var err error
 	encode := func(e Event) json.RawMessage {
@@ -100,6 +105,12 @@ func (f *Fold) UnmarshalJSON(data []byte) error {
 			return fmt.Errorf("message %d cannot stand for message %d of %d", of, at, len(list))
 		}
 		list[at] = list[of]
+	}
+	for _, at := range state.Late {
+		if at < 0 || at >= len(list) {
+			return fmt.Errorf("there is no message %d of %d", at, len(list))
+		}
+		list[at].late = true
 	}
 	next.messages.rebuild(list)
 	if err := next.chunks.restore(state.Lanes); err != nil {
