@@ -53,6 +53,9 @@ func (r *ThreadReader) Next(ctx context.Context) (*Entry, RunKey, error) {
 	}
 }
 
+// Run returns the run in hand, and false between two runs.
+func (r *ThreadReader) Run() (RunKey, bool) { return r.key, r.run != nil }
+
 // nextRun waits for the first entry behind the cursor and begins with its run.
 func (r *ThreadReader) nextRun(ctx context.Context) error {
 	key, seq, err := r.bus.runBehind(ctx, r.key, r.cursor)

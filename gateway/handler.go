@@ -3,8 +3,10 @@
 // number of them may stand behind one address, and a client may come back through another.
 //
 //	POST /agents/{agent}                       a RunAgentInput in, the run's events out
+//	POST /agents/{agent}/connect               the thread as it stands, then the run in progress
 //	GET  /agents, /agents/{agent}              what is served
 //	GET  /threads/{thread}/runs/{run}/events   a run from its start, or after Last-Event-ID; live or finished
+//	GET  /threads/{thread}/events              the same over all runs of a thread, following it
 //	POST /threads/{thread}/cancel              stops the run in progress
 //	GET  /healthz, /readyz                     for the operator
 //
@@ -115,6 +117,8 @@ func New(bus *eventbus.Bus, runs Runs, agents Agents, opt Options) *Gateway {
 	g := &Gateway{bus: bus, runs: runs, agents: agents, opt: opt, log: opt.Logger, mux: http.NewServeMux(), endingFor: endingFor, writeTimeout: writeTimeout}
 	g.draining, g.drain = context.WithCancel(context.Background())
 	g.handle("POST /agents/{agent}", g.postRun)
+	g.handle("POST /agents/{agent}/connect", g.connect)
+	g.handle("GET /threads/{thread}/events", g.threadEvents)
 	g.handle("GET /agents", g.listAgents)
 	g.handle("GET /agents/{agent}", g.showAgent)
 	g.handle("GET /threads/{thread}/runs/{run}/events", g.runEvents)

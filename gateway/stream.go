@@ -96,17 +96,26 @@ func (g *Gateway) stream(w http.ResponseWriter, r *http.Request, key eventbus.Ru
 	if first != nil && out.entry(g.bus.Epoch(), first, skip) != nil {
 		return nil
 	}
+	g.relay(ctx, r, out, key, reader.Next, func() bool { return g.lost(ctx, key) })
+	return nil
+}
+
+// relay sends what next returns until it returns io.EOF. When there has been nothing for the time of a heartbeat it sends
+// a comment and asks lost whether there ever will be.
+func (g *Gateway) relay(ctx context.Context, r *http.Request, out *response, key eventbus.RunKey,
+	next func(context.Context) (*eventbus.Entry, error), lost func() bool,
+) {
 	for {
-		e, err := g.next(ctx, reader)
+		e, err := g.heartbeat(ctx, next)
 		switch {
 		case err == nil:
 			err = out.entry(g.bus.Epoch(), e, 0)
 		case errors.Is(err, io.EOF):
-			return nil
+			return
 		case errors.Is(err, errSilence):
-			if err = out.comment(); err == nil && g.lost(ctx, key) {
+			if err = out.comment(); err == nil && lost() {
 				out.end(codeRunLost, messageRunLost)
-				return nil
+				return
 			}
 		}
 		if err == nil {
@@ -133,11 +142,11 @@ var (
 	errClient  = errors.New("client does not take what it is sent")
 )
 
-// next is reader.Next with the heartbeat as its time-out.
-func (g *Gateway) next(ctx context.Context, reader *eventbus.Reader) (*eventbus.Entry, error) {
+// heartbeat is next with the heartbeat as its time-out.
+func (g *Gateway) heartbeat(ctx context.Context, next func(context.Context) (*eventbus.Entry, error)) (*eventbus.Entry, error) {
 	wait, cancel := context.WithTimeout(ctx, g.opt.Heartbeat)
 	defer cancel()
-	e, err := reader.Next(wait)
+	e, err := next(wait)
 	if err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
 		return nil, errSilence
 	}
