@@ -156,7 +156,11 @@ func (b *Bus) Directory(ctx context.Context) (*Directory, error) {
 	}
 }
 
+// watchAgents follows the announcements until ctx is done, the watch fails or the connection has been made anew: the
+// server forgets a watch when it stops, and package jetstream notices only after missed heartbeats, when every
+// announcement has expired.
 func (b *Bus) watchAgents(ctx context.Context, d *Directory, ready func()) error {
+	over := b.link.Load().over
 	kv, err := b.agentsBucket(ctx)
 	if err != nil {
 		return err
@@ -170,6 +174,8 @@ func (b *Bus) watchAgents(ctx context.Context, d *Directory, ready func()) error
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
+		case <-over.Done():
+			return errors.New("reconnected")
 		case e, ok := <-w.Updates():
 			if !ok {
 				return errors.New("watch closed")
