@@ -433,6 +433,32 @@ func (b *Bus) leaderGetFrom(ctx context.Context, stream string, request map[stri
 	return msg, resp.Message.Seq, nil
 }
 
+// confirmFor is how long an entry that was in the log must be missing before it counts as lost. A leader that shuts down,
+// or has just come up, says that it has none for a moment.
+const confirmFor = time.Second
+
+// lost asks until the leader has found a message after all, or has denied it for confirmFor.
+func (b *Bus) lost(ctx context.Context, stream string, request map[string]any) (bool, error) {
+	var since time.Time
+	pause := retryFirst
+	for {
+		_, _, err := b.leaderGetFrom(ctx, stream, request)
+		switch {
+		case err == nil:
+			return false, nil
+		case !errors.Is(err, errNone):
+			return false, err
+		case since.IsZero():
+			since = time.Now()
+		case time.Since(since) >= confirmFor:
+			return true, nil
+		}
+		if err := wait(ctx, &pause); err != nil {
+			return false, err
+		}
+	}
+}
+
 // permanent ends a retry.
 type permanent struct{ error }
 

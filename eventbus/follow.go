@@ -109,11 +109,18 @@ func (r *Reader) skip(ctx context.Context) error {
 		return err
 	case err == nil && seq <= base:
 		return errBehind
-	case dropped > r.cursor:
+	case dropped <= r.cursor:
+		r.cursor = base
+		return nil
+	}
+	gone, err := r.f.bus.lost(ctx, r.f.bus.opt.Stream, map[string]any{"seq": dropped})
+	switch {
+	case err != nil:
+		return err
+	case gone:
 		return fmt.Errorf("entries of %s behind %d were deleted: %w", r.f.id, r.cursor, ErrGone)
 	}
-	r.cursor = base
-	return nil
+	return errBehind
 }
 
 func (r *Reader) deliver(e *Entry) (*Entry, error) {
@@ -362,10 +369,13 @@ func (f *follower) run(ctx context.Context) error {
 			return fmt.Errorf("the stream was made anew: %w", ErrGone)
 		}
 		if look {
-			answered, err = f.catchUp(ctx, &at)
-			if err == nil && answered && verify && !at.ended {
+			answered = true
+			if verify { // first: nothing may be read behind a head that is not there any more
 				answered, err = f.verify(ctx, &at)
 				verify = !answered
+			}
+			if err == nil && answered && !at.ended {
+				answered, err = f.catchUp(ctx, &at)
 			}
 			if err != nil {
 				return err
@@ -409,7 +419,7 @@ func (f *follower) run(ctx context.Context) error {
 				verify = verify || look
 				break
 			}
-			if e := f.direct(ctx, m, seq, at); e != nil {
+			if e := f.direct(ctx, m, seq, at); e != nil && !verify {
 				at.pass(e)
 				f.extend([]*Entry{e})
 				look = false
@@ -521,7 +531,14 @@ func (f *follower) verify(ctx context.Context, at *position) (answered bool, err
 	m, _, err := f.bus.leaderGet(ctx, map[string]any{"seq": last.Sequence})
 	switch {
 	case errors.Is(err, errNone):
-		return false, fmt.Errorf("entry %d of %s was lost: %w", last.Sequence, f.id, ErrGone)
+		gone, err := f.bus.lost(ctx, f.bus.opt.Stream, map[string]any{"seq": last.Sequence})
+		if err != nil {
+			return f.unanswered(ctx, err)
+		}
+		if gone {
+			return false, fmt.Errorf("entry %d of %s was lost: %w", last.Sequence, f.id, ErrGone)
+		}
+		return false, nil // found after all; look again
 	case err != nil:
 		return f.unanswered(ctx, err)
 	case m.Subject != f.bus.prefix+f.id+"."+last.Lane,

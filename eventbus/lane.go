@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -411,6 +412,7 @@ func (l *Lane) entry(lines []line) (*nats.Msg, Checkpoint, error) {
 func (l *Lane) publish(ctx context.Context, lines []line) error {
 	var m *nats.Msg
 	var cp Checkpoint
+	var shrunk time.Time // since when the lane has looked shorter than it was
 	pause := retryFirst
 	for {
 		l.mu.Lock()
@@ -445,7 +447,15 @@ func (l *Lane) publish(ctx context.Context, lines []line) error {
 				return err
 			}
 		case last.Sequence < expected:
-			return ErrLaneLost
+			// Perhaps only for a moment, see confirmFor.
+			if shrunk.IsZero() {
+				shrunk = time.Now()
+			} else if time.Since(shrunk) >= confirmFor {
+				return ErrLaneLost
+			}
+			if err := wait(ctx, &pause); err != nil {
+				return err
+			}
 		case last.previous == expected && last.Generation == l.cfg.Generation && last.Writer == l.cfg.Writer && last.Execution == l.cfg.Execution:
 			l.landed(cp, last.Sequence) // the ack was lost
 			return nil

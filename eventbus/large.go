@@ -70,19 +70,24 @@ func (b *Bus) load(ctx context.Context, name string) ([]byte, error) {
 
 // missing asks the leader about an object that a replica doesn't know: it may be behind.
 func (b *Bus) missing(ctx context.Context, name string) error {
-	meta := "$O." + b.large + ".M." + base64.URLEncoding.EncodeToString([]byte(name))
-	m, _, err := b.leaderGetFrom(ctx, "OBJ_"+b.large, map[string]any{"last_by_subj": meta})
-	var info jetstream.ObjectInfo
-	if err == nil {
-		err = json.Unmarshal(m.Data, &info)
+	stream := "OBJ_" + b.large
+	request := map[string]any{"last_by_subj": "$O." + b.large + ".M." + base64.URLEncoding.EncodeToString([]byte(name))}
+	gone, err := b.lost(ctx, stream, request)
+	if err == nil && !gone {
+		var m *nats.Msg
+		var info jetstream.ObjectInfo
+		if m, _, err = b.leaderGetFrom(ctx, stream, request); err == nil {
+			err = json.Unmarshal(m.Data, &info)
+		}
+		gone = err == nil && info.Deleted
 	}
 	switch {
-	case errors.Is(err, errNone), err == nil && info.Deleted:
+	case err != nil:
+		return unavailable("object "+name, err)
+	case gone:
 		return fmt.Errorf("object %s: %w", name, ErrGone)
-	case err == nil:
-		err = errBehind
 	}
-	return unavailable("object "+name, err)
+	return unavailable("object "+name, errBehind)
 }
 
 // objectStore returns the bucket for large entries and makes it on first use.

@@ -82,7 +82,14 @@ func (b *Bus) Resolve(ctx context.Context, key RunKey, id EventID) (after uint64
 	}
 	m, seq, err := b.leaderGet(ctx, map[string]any{"seq": id.Sequence})
 	if errors.Is(err, errNone) {
-		return 0, 0, fmt.Errorf("event id: %w", ErrGone)
+		gone, err := b.lost(ctx, b.opt.Stream, map[string]any{"seq": id.Sequence})
+		switch {
+		case err != nil:
+			return 0, 0, err
+		case gone:
+			return 0, 0, fmt.Errorf("event id: %w", ErrGone)
+		}
+		return b.Resolve(ctx, key, id)
 	}
 	if err != nil {
 		return 0, 0, err

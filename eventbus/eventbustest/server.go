@@ -35,13 +35,25 @@ type Server struct {
 }
 
 // New returns a running server that stores files in a temporary folder of the test. It is stopped when the test ends.
-func New(tb testing.TB) *Server {
+func New(tb testing.TB, opts ...Option) *Server {
 	tb.Helper()
 	s := &Server{tb: tb, opt: options(tb, freePort(tb))}
+	for _, o := range opts {
+		o(s.opt)
+	}
 	tb.Cleanup(s.Stop)
 	s.Start()
 	return s
 }
+
+// Option changes how a server runs.
+type Option func(*server.Options)
+
+// WithoutJetStream is a server that was started without its storage.
+func WithoutJetStream(o *server.Options) { o.JetStream = false }
+
+// MaxPayload sets the largest message in bytes; the default is 1 MiB.
+func MaxPayload(bytes int32) Option { return func(o *server.Options) { o.MaxPayload = bytes } }
 
 func options(tb testing.TB, port int) *server.Options {
 	return &server.Options{
