@@ -153,6 +153,8 @@ type expansion struct {
 	events []Event
 	closes []*lane
 	opens  *lane
+	// builds is the item that a chunk is for.
+	builds *lane
 }
 
 // fault is a broken rule, by value: judging must not allocate.
@@ -293,6 +295,7 @@ func (x *Expander) planChunk(c chunk, step expansion) (expansion, fault) {
 		step.opens = l
 		step.events = append(step.events, l.start(c.base.Metadata))
 	}
+	step.builds = l
 	// A continuation that says nothing but metadata still has to be heard.
 	opened := step.opens != nil
 	if c.delta != nil || c.base.RawEvent != nil || !opened && c.base.Metadata != nil {

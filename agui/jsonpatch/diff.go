@@ -163,7 +163,7 @@ func shorten(list []difference, path string, level int, target any) ([]differenc
 		list = list[n:]
 	}
 	whole := difference{op: Replace, path: path}
-	if room := size - whole.size() - len(`,"value":`); fits(target, &room) {
+	if room := size - whole.size() - len(`,"value":`); room > 0 && fits(target, &room) {
 		whole.value = appendValue(nil, target)
 		whole.tokens = short[0].tokens[:level]
 		if whole.size() < size {
@@ -205,7 +205,9 @@ func fits(value any, room *int) bool {
 		*room -= len(value)
 	case []any:
 		*room -= 2
-		return !slices.ContainsFunc(value, func(element any) bool { return !fits(element, room) })
+		if slices.ContainsFunc(value, func(element any) bool { return !fits(element, room) }) {
+			return false
+		}
 	case map[string]any:
 		*room -= 2
 		for key, member := range value {

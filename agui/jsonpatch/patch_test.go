@@ -90,6 +90,7 @@ func TestDiff(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, before, after, want string }{
 		{"nothing", `{"a":[1,{"b":null}]}`, ` {"a": [1, {"b": null}]}`, `[]`},
+		{"nothing of nothing", `[]`, `[]`, `[]`},
 		{"a member", `{"a":1,"b":2}`, `{"a":1,"b":3}`, `[{"op":"replace","path":"/b","value":3}]`},
 		{
 			"in the order of the keys", `{"a":0,"b":0,"c":0,"long":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}`,
