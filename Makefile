@@ -11,6 +11,11 @@ MAKEFLAGS   += --no-print-directory
 # build lists selects an API version that Temporal's server does not compile with.
 export GOWORK := off
 
+# Tests run in their packages' folders, where a relative path would mean something else.
+ifdef HOLDFAST_CONFORMANCE
+export HOLDFAST_CONFORMANCE := $(abspath $(HOLDFAST_CONFORMANCE))
+endif
+
 tool  := go tool -modfile=tools.mod
 # Extra arguments: make dev ARGS='-http-port 9090', make test ARGS='-run TestResume'.
 ARGS  ?=
@@ -51,13 +56,14 @@ build: ## compile every package and command of both modules
 
 ##@ Test
 
+# -count=1: the test cache does not see the programs that end-to-end tests build and start, so it would tell of old ones.
 .PHONY: test
 test: devserver node-modules conformance ## all tests: units, integration with real servers, end to end
-	HOLDFAST_DEVSERVER="$$(go run ./cmd/dev build-devserver)" go test -timeout $(TEST_TIMEOUT) $(ARGS) ./...
-	go -C devserver test -timeout $(TEST_TIMEOUT) ./...
+	HOLDFAST_DEVSERVER="$$(go run ./cmd/dev build-devserver)" go test -count=1 -timeout $(TEST_TIMEOUT) $(ARGS) ./...
+	go -C devserver test -count=1 -timeout $(TEST_TIMEOUT) ./...
 
 .PHONY: race
-race: ## unit and integration tests under the race detector, in random order (not e2e)
+race: devserver ## unit and integration tests under the race detector, in random order (not e2e)
 	HOLDFAST_DEVSERVER="$$(go run ./cmd/dev build-devserver)" go test -race -shuffle=on -timeout $(TEST_TIMEOUT) $(ARGS) $$(go list ./... | grep -v '/e2e')
 
 .PHONY: e2e
