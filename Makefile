@@ -57,9 +57,11 @@ build: ## compile every package and command of both modules
 ##@ Test
 
 # -count=1: the test cache does not see the programs that end-to-end tests build and start, so it would tell of old ones.
+# Those that start and kill whole stacks run last and by themselves: they have a machine's cores to share as it is.
 .PHONY: test
 test: devserver node-modules conformance ## all tests: units, integration with real servers, end to end
-	HOLDFAST_DEVSERVER="$$(go run ./cmd/dev build-devserver)" go test -count=1 -timeout $(TEST_TIMEOUT) $(ARGS) ./...
+	HOLDFAST_DEVSERVER="$$(go run ./cmd/dev build-devserver)" go test -count=1 -timeout $(TEST_TIMEOUT) $(ARGS) $$(go list ./... | grep -v '/e2e')
+	HOLDFAST_DEVSERVER="$$(go run ./cmd/dev build-devserver)" go test -count=1 -p 1 -timeout $(TEST_TIMEOUT) $(ARGS) ./e2e/...
 	go -C devserver test -count=1 -timeout $(TEST_TIMEOUT) ./...
 
 .PHONY: race
