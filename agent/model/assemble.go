@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -54,8 +55,11 @@ type Assembler struct {
 	// Taken reports whether the thread has used an id already. Providers that
 	// number calls anew in each turn would otherwise reopen old calls.
 	Taken func(id string) bool
+	// JSON refuses an answer without calls that is not one JSON text.
+	JSON bool
 
 	text, reasoning strings.Builder
+	encrypted       string
 	calls           []*partialCall
 	last            *partialCall
 	finish          Finish
@@ -92,9 +96,12 @@ func (a *Assembler) Add(d Delta) error {
 	if a.err != nil {
 		return a.err
 	}
-	a.size += len(d.Text) + len(d.Reasoning)
+	a.size += len(d.Text) + len(d.Reasoning) + len(d.ReasoningEncrypted)
 	a.text.WriteString(d.Text)
 	a.reasoning.WriteString(d.Reasoning)
+	if d.ReasoningEncrypted != "" {
+		a.encrypted = d.ReasoningEncrypted
+	}
 	if d.Usage != nil {
 		a.usage = d.Usage
 	}
@@ -231,8 +238,8 @@ func (c *partialCall) merge(d CallDelta) {
 // and may be called again.
 //
 // It refuses a stream that did not say that it was finished, calls without a
-// name, and an answer that is missing: no text and no call, or no call where the
-// provider said that there is one. Those are retryable [KindProtocol] errors. An
+// name, and an answer that is missing: no text and no call, no call where the
+// provider said that there is one, no JSON where that was asked for. Those are retryable [KindProtocol] errors. An
 // answer of which a filter left nothing is [KindRefused], one of which the limit
 // left nothing [KindOutputLimit].
 func (a *Assembler) Turn() (Turn, error) {
@@ -243,10 +250,11 @@ func (a *Assembler) Turn() (Turn, error) {
 		return Turn{}, damaged("the answer ended before it was finished")
 	}
 	t := Turn{
-		Text:      a.text.String(),
-		Reasoning: a.reasoning.String(),
-		Finish:    a.finish,
-		Usage:     a.usage,
+		Text:               a.text.String(),
+		Reasoning:          a.reasoning.String(),
+		ReasoningEncrypted: a.encrypted,
+		Finish:             a.finish,
+		Usage:              a.usage,
 	}
 	calls := slices.Clone(a.calls)
 	if !slices.ContainsFunc(calls, func(c *partialCall) bool { return c.index < 0 }) {
@@ -284,6 +292,9 @@ func (a *Assembler) Turn() (Turn, error) {
 	case a.finish == FinishToolCalls:
 		return Turn{}, damaged("the answer announces tool calls and has none")
 	case strings.TrimSpace(t.Text) != "":
+		if a.JSON && a.finish == FinishStop && !json.Valid([]byte(t.Text)) {
+			return Turn{}, damaged("the answer is not the JSON that was asked for")
+		}
 	case a.finish == FinishStop:
 		return Turn{}, damaged("the answer is empty")
 	case a.finish == FinishLength:

@@ -27,14 +27,28 @@
 //
 // A stream that was cut is never a turn.
 //
-// # What is not here
+// # Several models, many runs
 //
-// Retries, rate limits over several runs and failover belong to whoever calls a
-// model; a Model makes one attempt and says what went wrong with it.
+// A Model makes one attempt and says what went wrong with it; whoever calls it
+// retries. Two wrappers stand between: [Failover] asks another model when one
+// fails before its first word, and [Shared] lets all runs of a process wait when
+// the provider wants to be left alone. They go together:
+//
+//	m := model.Failover(log, model.Shared(first), model.Shared(second))
+//
+// # Writing a Model
+//
+// A provider over HTTP brings the request into shape with [Prepare], reads the
+// data of media with [MediaOf], waits for the answer with [Patience], and makes
+// errors with [ParseReport]. [Loose], [Index] and [Count] read JSON that is not
+// what the protocol says. It yields fragments as they come, mends nothing, and
+// reports a stream that ends before the provider said so as an error of
+// [KindProtocol].
 package model
 
 import (
 	"context"
+	"encoding/json"
 	"iter"
 
 	"github.com/holdfast-dev/holdfast/agui"
@@ -48,7 +62,8 @@ import (
 // are *[Error], except that a cancelled ctx is reported as such
 // ([context.Canceled] or [context.DeadlineExceeded] in the chain).
 //
-// A Model is safe for concurrent use and keeps nothing between calls.
+// A Model is safe for concurrent use and keeps nothing of a conversation between
+// calls.
 type Model interface {
 	Stream(ctx context.Context, req Request) iter.Seq2[Delta, error]
 }
@@ -68,6 +83,23 @@ type Request struct {
 	Tools []agui.Tool `json:"tools,omitempty"`
 	// MaxOutputTokens limits the answer; zero leaves it to the provider.
 	MaxOutputTokens int `json:"maxOutputTokens,omitempty"`
+	// Output, when set, asks for an answer in JSON. Set [Assembler.JSON], too.
+	Output *Output `json:"output,omitempty"`
+	// CacheKey names the conversation, for providers that find what they have
+	// cached of it by a name. It should be the same in all its turns and tell
+	// nothing about the user.
+	CacheKey string `json:"cacheKey,omitempty"`
+}
+
+// Output asks for an answer that is JSON of a certain form. Turns with calls come
+// before it as ever.
+type Output struct {
+	// Name is the form's, letters, digits, underscores and dashes; "answer" when
+	// empty.
+	Name string `json:"name,omitempty"`
+	// Schema is a JSON Schema. Providers take a part of that language; all take
+	// objects whose properties are all required and which allow no others.
+	Schema json.RawMessage `json:"schema"`
 }
 
 // Delta is one piece of an answer. Exactly one member is set.
@@ -76,6 +108,9 @@ type Delta struct {
 	Text string
 	// Reasoning continues what the model shows of its thinking.
 	Reasoning string
+	// ReasoningEncrypted is the provider's opaque artefact for all of the turn's
+	// thinking. A later one replaces an earlier one.
+	ReasoningEncrypted string
 	// Call continues a tool call.
 	Call *CallDelta
 	// Finish says why the provider stopped. It may come more than once, and
@@ -119,9 +154,14 @@ const (
 // Whether there are Calls decides what comes next, not Finish: a turn with calls
 // goes on when they are answered.
 type Turn struct {
-	Text      string     `json:"text,omitempty"`
-	Reasoning string     `json:"reasoning,omitempty"`
-	Calls     []ToolCall `json:"calls,omitempty"`
+	Text      string `json:"text,omitempty"`
+	Reasoning string `json:"reasoning,omitempty"`
+	// ReasoningEncrypted is the provider's opaque artefact for the thinking, which
+	// need not have shown anything. It belongs in the EncryptedValue of a reasoning
+	// message right before the assistant's message, whatever that one's text, from
+	// where the next request takes it back.
+	ReasoningEncrypted string     `json:"reasoningEncrypted,omitempty"`
+	Calls              []ToolCall `json:"calls,omitempty"`
 	// Finish is [FinishToolCalls] when the turn ended in order with calls and
 	// [FinishStop] when it ended in order without, whatever the provider called
 	// it. [FinishLength] and [FinishContentFilter] mean that the answer was cut.

@@ -1,14 +1,14 @@
-// Package modeltest is a fake model provider: an HTTP server that speaks the
-// OpenAI chat completions protocol and answers from scripts. It serves tests,
-// end-to-end tests in which the model's caller is another process, and
-// benchmarks.
+// Package modeltest is a fake model provider: an HTTP server that speaks OpenAI's
+// chat completions and Anthropic's Messages protocol and answers both from the
+// same scripts. It serves tests, end-to-end tests in which the model's caller is
+// another process, and benchmarks.
 //
 //	h := modeltest.New()
 //	h.Script("weather-model", modeltest.Script{
 //		modeltest.ToolCalls(modeltest.ToolCall{ID: "call_1", Name: "get_weather", Arguments: `{"city":"Oslo"}`}),
 //		modeltest.Text("It ", "rains."),
 //	})
-//	server, err := modeltest.Start(h) // server.URL is a base URL
+//	server, err := modeltest.Start(h) // server.URL is a base URL for both
 //
 // # Which turn is played
 //
@@ -20,10 +20,12 @@
 //
 // # What is refused
 //
-// Requests are checked as strictly as the strictest provider does it: every call
-// answered by one result right behind it, no other results, arguments that are
-// objects, ids of at most 40 characters. What breaks a rule is answered with
-// status 400 and the reason.
+// Requests are checked as strictly as the strictest provider of the protocol does
+// it: every call answered by one result right behind it, no other results,
+// arguments that are objects, ids within their length and alphabet; on the
+// Anthropic wire also roles that alternate, no empty blocks, images that are what
+// they claim to be, and thinking that comes back unchanged where it has to. What
+// breaks a rule is answered with status 400 and the reason.
 //
 // # Built-in models
 //
@@ -34,7 +36,8 @@
 //
 // # Over HTTP
 //
-//   - POST /v1/chat/completions: the model.
+//   - POST /v1/chat/completions: the model, as OpenAI.
+//   - POST /v1/messages: the model, as Anthropic.
 //   - GET /v1/models: the names that have a script.
 //   - GET /admin/calls: the calls so far, as JSON, see [Call].
 //   - GET /admin/held?hold=<name>: answers when a stream waits at the hold.

@@ -25,6 +25,7 @@ const (
 type Call struct {
 	// Number counts the calls from 1.
 	Number int    `json:"number"`
+	Wire   Wire   `json:"wire"`
 	Model  string `json:"model"`
 	// Turn is the number of assistant messages behind the last user message.
 	Turn int `json:"turn"`
@@ -72,7 +73,8 @@ func New() *Handler {
 		changed:  make(chan struct{}),
 	}
 	for _, prefix := range []string{"", "/v1"} {
-		h.mux.HandleFunc("POST "+prefix+"/chat/completions", h.complete)
+		h.mux.HandleFunc("POST "+prefix+"/chat/completions", h.answer(OpenAI))
+		h.mux.HandleFunc("POST "+prefix+"/messages", h.answer(Anthropic))
 		h.mux.HandleFunc("GET "+prefix+"/models", h.models)
 	}
 	h.mux.HandleFunc("GET /admin/calls", h.adminCalls)
@@ -151,41 +153,44 @@ func (h *Handler) update(change func()) {
 	h.changed = make(chan struct{})
 }
 
-func (h *Handler) complete(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequestBytes))
-	if err != nil {
-		refuse(w, http.StatusRequestEntityTooLarge, "the request could not be read: "+err.Error())
-		return
-	}
-	request, problem := parseRequest(body)
-	call := &Call{
-		Model: request.Model, Turn: request.turn(), UserText: request.userText(),
-		Header: r.Header.Clone(), Body: body,
-	}
-	var turn Turn
-	h.update(func() {
-		h.count++
-		call.Number = h.count
-		key := sha256.Sum256(append([]byte(request.Model+"\x00"), request.rawMessages...))
-		h.attempts[key]++
-		call.Attempt = h.attempts[key]
-		h.calls = append(h.calls, call)
-		if len(h.calls) > maxCalls {
-			h.calls = slices.Delete(h.calls, 0, len(h.calls)-maxCalls)
+// answer answers requests of one protocol.
+func (h *Handler) answer(wire Wire) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequestBytes))
+		if err != nil {
+			refuse(w, wire, http.StatusRequestEntityTooLarge, "the request could not be read: "+err.Error())
+			return
 		}
-		if problem == "" {
-			turn, problem = h.pick(call)
+		asked := ask(wire, r.Header, body)
+		call := &Call{
+			Wire: wire, Model: asked.model, Turn: asked.turn, UserText: asked.userText, Header: r.Header.Clone(), Body: body,
 		}
-	})
-	if problem != "" {
-		refuse(w, http.StatusBadRequest, problem)
-		h.update(func() { call.End = "refused" })
-		return
-	}
-	end := h.play(w, r, call, turn, request.wantsUsage())
-	h.update(func() { call.End, call.Held = end, "" })
-	if end == "cut" {
-		panic(http.ErrAbortHandler)
+		problem := asked.problem
+		var turn Turn
+		h.update(func() {
+			h.count++
+			call.Number = h.count
+			key := sha256.Sum256(append([]byte(string(wire)+"\x00"+asked.model+"\x00"), asked.messages...))
+			h.attempts[key]++
+			call.Attempt = h.attempts[key]
+			h.calls = append(h.calls, call)
+			if len(h.calls) > maxCalls {
+				h.calls = slices.Delete(h.calls, 0, len(h.calls)-maxCalls)
+			}
+			if problem == "" {
+				turn, problem = h.pick(call)
+			}
+		})
+		if problem != "" {
+			refuse(w, wire, http.StatusBadRequest, problem)
+			h.update(func() { call.End = "refused" })
+			return
+		}
+		end := h.play(w, r, call, turn, asked.usage)
+		h.update(func() { call.End, call.Held = end, "" })
+		if end == "cut" {
+			panic(http.ErrAbortHandler)
+		}
 	}
 }
 
@@ -217,7 +222,7 @@ func (h *Handler) pick(call *Call) (Turn, string) {
 // play sends a turn and returns how it ended.
 func (h *Handler) play(w http.ResponseWriter, r *http.Request, call *Call, turn Turn, usage bool) string {
 	out := http.NewResponseController(w)
-	chunks := turn.chunks
+	chunks := turn.body.written[call.Wire]()
 	if !usage {
 		chunks = slices.DeleteFunc(slices.Clone(chunks), func(c chunk) bool { return c.usage })
 	}
@@ -284,12 +289,17 @@ func (h *Handler) hold(ctx context.Context, call *Call, hold string) bool {
 	}
 }
 
-func refuse(w http.ResponseWriter, status int, message string) {
+func refuse(w http.ResponseWriter, wire Wire, status int, message string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = io.WriteString(w, marshal(map[string]any{"error": map[string]any{
-		"message": message, "type": "invalid_request_error", "param": nil, "code": nil,
-	}}))
+	problem := map[string]any{"message": message, "type": "invalid_request_error"}
+	body := map[string]any{"error": problem}
+	if wire == Anthropic {
+		body["type"] = "error"
+	} else {
+		problem["param"], problem["code"] = nil, nil
+	}
+	_, _ = io.WriteString(w, marshal(body)) // the client has gone: nothing to be done
 }
 
 func (h *Handler) models(w http.ResponseWriter, _ *http.Request) {

@@ -1,12 +1,11 @@
 package modeltest
 
 import (
-	"encoding/json"
-	"fmt"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -19,13 +18,55 @@ type Script []Turn
 type Turn struct {
 	status   int
 	header   http.Header
-	chunks   []chunk
+	body     *body
 	pace     time.Duration
 	holds    map[int]string
 	end      ending
 	after    int // chunks after which a cut or a stall comes
 	attempts []Turn
 }
+
+// body is what a turn says. It is not changed once it is made.
+type body struct {
+	pieces []piece
+	finish finish
+	raw    []chunk
+	edits  []func([]chunk) []chunk
+	// written is the body on each wire, made when it is first asked for.
+	written map[Wire]func() []chunk
+}
+
+// piece is what one chunk says.
+type piece struct {
+	kind pieceKind
+	text string
+	// call is the call's number, id and name are set where it begins.
+	call     int
+	id, name string
+}
+
+type pieceKind int
+
+const (
+	pieceWord pieceKind = iota + 1
+	pieceThought
+	pieceRedacted
+	pieceCall
+)
+
+// finish is how a turn ends.
+type finish struct {
+	reason       finishReason // zero when the turn is raw
+	outputTokens int
+}
+
+type finishReason int
+
+const (
+	finishStop finishReason = iota + 1
+	finishCalls
+	finishLength
+)
 
 // chunk is bytes that are written and flushed together.
 type chunk struct {
@@ -46,41 +87,32 @@ const (
 // ToolCall is a call that the fake model asks for.
 type ToolCall struct{ ID, Name, Arguments string }
 
-// Text streams one delta for each word, then finish reason "stop", usage and
-// [DONE]. The n-th chunk is the n-th word.
+// Text streams one delta for each word and ends as a model does that has said
+// everything. The n-th chunk is the n-th word.
 func Text(words ...string) Turn {
-	t := newTurn()
-	for _, w := range words {
-		t.add(delta(map[string]any{"content": w}, ""))
-	}
-	return t.finish("stop", len(words))
+	return newTurn(&body{pieces: pieces(pieceWord, words), finish: finish{finishStop, len(words)}})
 }
 
 // ToolCalls asks for calls. Each call is two chunks: its id and name with the
 // first half of the arguments, and the second half.
 func ToolCalls(calls ...ToolCall) Turn {
-	t := newTurn()
+	b := &body{finish: finish{finishCalls, len(calls)}}
 	for i, c := range calls {
 		half := len(c.Arguments) / 2
-		t.add(delta(map[string]any{"tool_calls": []any{map[string]any{
-			"index": i, "id": c.ID, "type": "function",
-			"function": map[string]any{"name": c.Name, "arguments": c.Arguments[:half]},
-		}}}, ""))
-		t.add(delta(map[string]any{"tool_calls": []any{map[string]any{
-			"index":    i,
-			"function": map[string]any{"arguments": c.Arguments[half:]},
-		}}}, ""))
+		b.pieces = append(b.pieces,
+			piece{kind: pieceCall, call: i, id: c.ID, name: c.Name, text: c.Arguments[:half]},
+			piece{kind: pieceCall, call: i, text: c.Arguments[half:]})
 	}
-	return t.finish("tool_calls", len(calls))
+	return newTurn(b)
 }
 
-// Raw writes chunks as they are, each flushed by itself.
+// Raw writes chunks as they are, each flushed by itself, on any wire.
 func Raw(chunks ...string) Turn {
-	t := newTurn()
+	b := new(body)
 	for _, c := range chunks {
-		t.chunks = append(t.chunks, chunk{data: []byte(c)})
+		b.raw = append(b.raw, chunk{data: []byte(c)})
 	}
-	return t
+	return newTurn(b)
 }
 
 // Lines writes a recorded body: its lines, each ended by LF.
@@ -99,69 +131,71 @@ func Attempts(turns ...Turn) Turn {
 	return Turn{attempts: turns}
 }
 
-func newTurn() Turn {
+func newTurn(b *body) Turn {
 	return Turn{
 		status: http.StatusOK,
 		header: http.Header{"Content-Type": {"text/event-stream"}},
+		body:   b.ready(),
 	}
 }
 
-func (t *Turn) add(data string) {
-	t.chunks = append(t.chunks, chunk{data: []byte("data: " + data + "\n\n")})
+// ready sets up a new body.
+func (b *body) ready() *body {
+	b.written = make(map[Wire]func() []chunk)
+	for wire, write := range map[Wire]func(*body) []chunk{OpenAI: writeOpenAI, Anthropic: writeAnthropic} {
+		b.written[wire] = sync.OnceValue(func() []chunk {
+			chunks := b.raw
+			if b.finish.reason != 0 {
+				chunks = write(b)
+			}
+			for _, edit := range b.edits {
+				chunks = edit(chunks)
+			}
+			return chunks
+		})
+	}
+	return b
 }
 
-// finish ends a turn as a provider does. The token counts are made up: ten for
-// the input, one for each piece of the output.
-func (t Turn) finish(reason string, outputTokens int) Turn {
-	answer := len(t.chunks)
-	t.add(delta(map[string]any{}, reason))
-	usage := marshal(map[string]any{
-		"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": created, "model": "fake", "choices": []any{},
-		"usage": map[string]any{"prompt_tokens": 10, "completion_tokens": outputTokens, "total_tokens": 10 + outputTokens},
-	})
-	t.chunks = append(t.chunks, chunk{data: []byte("data: " + usage + "\n\n"), usage: true})
-	t.add("[DONE]")
-	for i := range t.chunks[answer:] {
-		t.chunks[answer+i].closing = true
-	}
+// edit changes the chunks of a turn, whatever they will be.
+func (t Turn) edit(change func([]chunk) []chunk) Turn {
+	b := *t.body
+	b.edits = append(slices.Clip(b.edits), change)
+	t.body = b.ready()
 	return t
 }
 
-// created is the time that all chunks claim: a constant, so that recordings of
-// the same script are equal.
-const created = 1764460800
-
-func delta(d map[string]any, finish string) string {
-	choice := map[string]any{"index": 0, "delta": d, "finish_reason": nil}
-	if finish != "" {
-		choice["finish_reason"] = finish
+func pieces(kind pieceKind, texts []string) []piece {
+	out := make([]piece, len(texts))
+	for i, text := range texts {
+		out[i] = piece{kind: kind, text: text}
 	}
-	return marshal(map[string]any{
-		"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": created, "model": "fake",
-		"choices": []any{choice},
-	})
-}
-
-func marshal(v any) string {
-	data, err := json.Marshal(v)
-	if err != nil {
-		panic(fmt.Sprintf("modeltest: %v", err)) // only maps and strings get here
-	}
-	return string(data)
+	return out
 }
 
 // Saying puts text before everything else, one delta for each word.
-func (t Turn) Saying(words ...string) Turn { return t.before("content", words) }
+func (t Turn) Saying(words ...string) Turn { return t.before(pieceWord, words) }
 
-// Thinking puts reasoning before everything else, one delta for each word.
-func (t Turn) Thinking(words ...string) Turn { return t.before("reasoning_content", words) }
+// Thinking puts reasoning before everything else, one delta for each word. The
+// Anthropic wire signs it, see [Signature].
+func (t Turn) Thinking(words ...string) Turn { return t.before(pieceThought, words) }
 
-func (t Turn) before(member string, words []string) Turn {
-	var first Turn
-	for _, w := range words {
-		first.add(delta(map[string]any{member: w}, ""))
-	}
-	t.chunks = slices.Concat(first.chunks, t.chunks)
+// Redacted puts reasoning that is not shown before everything else. It exists on
+// the Anthropic wire alone.
+func (t Turn) Redacted(data string) Turn { return t.before(pieceRedacted, []string{data}) }
+
+func (t Turn) before(kind pieceKind, texts []string) Turn {
+	b := *t.body
+	b.pieces = slices.Concat(pieces(kind, texts), b.pieces)
+	t.body = b.ready()
+	return t
+}
+
+// AtLimit ends the turn as one that was cut by the limit of its length.
+func (t Turn) AtLimit() Turn {
+	b := *t.body
+	b.finish.reason = finishLength
+	t.body = b.ready()
 	return t
 }
 
@@ -187,14 +221,15 @@ func (t Turn) Paced(interval time.Duration) Turn {
 
 // Bytewise writes and flushes every byte by itself.
 func (t Turn) Bytewise() Turn {
-	var single []chunk
-	for _, c := range t.chunks {
-		for i := range c.data {
-			single = append(single, chunk{data: c.data[i : i+1], usage: c.usage})
+	return t.edit(func(chunks []chunk) []chunk {
+		var single []chunk
+		for _, c := range chunks {
+			for i := range c.data {
+				single = append(single, chunk{data: c.data[i : i+1], usage: c.usage})
+			}
 		}
-	}
-	t.chunks = single
-	return t
+		return single
+	})
 }
 
 // HoldAfter makes the stream wait behind its first n chunks until the hold is
@@ -216,8 +251,7 @@ func (t Turn) CutAfter(n int) Turn {
 
 // EndAfter ends the stream behind the first n chunks as if that were all.
 func (t Turn) EndAfter(n int) Turn {
-	t.chunks = slices.Clone(t.chunks[:min(n, len(t.chunks))])
-	return t
+	return t.edit(func(chunks []chunk) []chunk { return chunks[:min(n, len(chunks))] })
 }
 
 // StallAfter says nothing more behind the first n chunks, until the client has

@@ -3,9 +3,7 @@ package openai
 import (
 	"bytes"
 	"encoding/json"
-	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/holdfast-dev/holdfast/agent/model"
 )
@@ -19,61 +17,34 @@ type chunk struct {
 }
 
 type choice struct {
-	Index        number   `json:"index"`
-	Delta        *content `json:"delta"`
-	Message      *content `json:"message"`
-	FinishReason text     `json:"finish_reason"`
+	Index        model.Index `json:"index"`
+	Delta        *content    `json:"delta"`
+	Message      *content    `json:"message"`
+	FinishReason model.Loose `json:"finish_reason"`
 	// Usage is where Moonshot puts it.
 	Usage json.RawMessage `json:"usage"`
 }
 
 type content struct {
-	Content          parts         `json:"content"`
-	Refusal          text          `json:"refusal"`
-	ReasoningContent text          `json:"reasoning_content"`
-	Reasoning        text          `json:"reasoning"`
-	ToolCalls        []toolCall    `json:"tool_calls"`
-	FunctionCall     *functionCall `json:"function_call"`
+	Content          parts           `json:"content"`
+	Refusal          model.Loose     `json:"refusal"`
+	ReasoningContent model.Loose     `json:"reasoning_content"`
+	Reasoning        model.Loose     `json:"reasoning"`
+	ToolCalls        []toolCall      `json:"tool_calls"`
+	FunctionCall     *functionCall   `json:"function_call"`
+	ReasoningDetails json.RawMessage `json:"reasoning_details"`
 }
 
 type toolCall struct {
-	Index        number          `json:"index"`
-	ID           text            `json:"id"`
+	Index        model.Index     `json:"index"`
+	ID           model.Loose     `json:"id"`
 	Function     functionCall    `json:"function"`
 	ExtraContent json.RawMessage `json:"extra_content"`
 }
 
 type functionCall struct {
-	Name      text `json:"name"`
-	Arguments text `json:"arguments"`
-}
-
-// text is a string, and for anything else but null its JSON: some servers send
-// arguments as an object and ids as numbers.
-type text string
-
-func (t *text) UnmarshalJSON(data []byte) error {
-	switch data[0] {
-	case 'n':
-		*t = ""
-	case '"':
-		*t = text(unquote(data))
-	default:
-		*t = text(data)
-	}
-	return nil
-}
-
-// unquote decodes a JSON string. Most have nothing to decode, and with a string
-// for every token that is worth a look.
-func unquote(data []byte) string {
-	inner := data[1 : len(data)-1]
-	if bytes.IndexByte(inner, '\\') < 0 && utf8.Valid(inner) {
-		return string(inner)
-	}
-	var s string
-	_ = json.Unmarshal(data, &s) // whoever calls this has checked that it is a string
-	return s
+	Name      model.Loose `json:"name"`
+	Arguments model.Loose `json:"arguments"`
 }
 
 // parts is a message's content, a string or a list of typed parts, split into what
@@ -84,12 +55,14 @@ func (p *parts) UnmarshalJSON(data []byte) error {
 	*p = parts{}
 	switch data[0] {
 	case '"':
-		p.said = unquote(data)
+		var said model.Loose
+		_ = said.UnmarshalJSON(data) // it is a string
+		p.said = string(said)
 	case '[':
 		var list []struct {
-			Type     string `json:"type"`
-			Text     text   `json:"text"`
-			Thinking parts  `json:"thinking"`
+			Type     string      `json:"type"`
+			Text     model.Loose `json:"text"`
+			Thinking parts       `json:"thinking"`
 		}
 		if err := json.Unmarshal(data, &list); err != nil {
 			return err
@@ -106,37 +79,18 @@ func (p *parts) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// number is a whole number that knows whether it was given.
-type number struct {
-	value int
-	given bool
-}
-
-func (n *number) UnmarshalJSON(data []byte) error {
-	value, err := strconv.Atoi(strings.Trim(string(data), `"`))
-	*n = number{value, err == nil && value >= 0}
-	return nil
-}
-
-func (n number) index() int {
-	if !n.given {
-		return model.NoIndex
-	}
-	return n.value
-}
-
 // chunk passes on what a piece of the answer holds.
 func (s *stream) chunk(c *chunk, isError bool, raw []byte) error {
 	switch {
 	case present(c.Error) && string(c.Error) != `""` && string(c.Error) != "false":
-		return s.model.failed(s.response, parseError(c.Error))
+		return s.model.failed(s.response, model.ParseReport(c.Error))
 	case isError:
-		return s.model.failed(s.response, parseError(raw))
+		return s.model.failed(s.response, model.ParseReport(raw))
 	case c.Choices == nil && bytes.Contains(raw, []byte(`"object":"error"`)):
-		return s.model.failed(s.response, parseError(raw)) // vLLM of old
+		return s.model.failed(s.response, model.ParseReport(raw)) // vLLM of old
 	}
 	for i := range c.Choices {
-		if choice := &c.Choices[i]; !choice.Index.given || choice.Index.value == 0 {
+		if choice := &c.Choices[i]; choice.Index.Int() <= 0 {
 			if err := s.choice(choice); err != nil {
 				return err
 			}
@@ -162,6 +116,15 @@ func (s *stream) choice(c *choice) error {
 		return err
 	}
 	if finish != "" {
+		thought, said := s.tags.rest()
+		for _, d := range []model.Delta{{Reasoning: thought}, {Text: said}} {
+			if err := s.send(d); err != nil {
+				return err
+			}
+		}
+		if err := s.remember(); err != nil {
+			return err
+		}
 		if err := s.send(model.Delta{Finish: finish}); err != nil {
 			return err
 		}
@@ -176,11 +139,19 @@ func (s *stream) choice(c *choice) error {
 func (s *stream) content(c *content) error {
 	// Some servers send the same thought under both names.
 	reasoning := c.ReasoningContent
-	if reasoning == "" {
-		reasoning = c.Reasoning
+	if reasoning != "" {
+		s.thoughts.Member = memberContent
+	} else if reasoning = c.Reasoning; reasoning != "" {
+		s.thoughts.Member = memberReasoning
+	}
+	s.details(c.ReasoningDetails)
+	var tagged string
+	said := c.Content.said
+	if !s.model.config.KeepThinkTags && said != "" {
+		tagged, said = s.tags.split(said)
 	}
 	for _, d := range []model.Delta{
-		{Reasoning: string(reasoning)}, {Reasoning: c.Content.thought}, {Text: c.Content.said}, {Text: string(c.Refusal)},
+		{Reasoning: string(reasoning)}, {Reasoning: c.Content.thought}, {Reasoning: tagged}, {Text: said}, {Text: string(c.Refusal)},
 	} {
 		if err := s.send(d); err != nil {
 			return err
@@ -188,19 +159,23 @@ func (s *stream) content(c *content) error {
 	}
 	for i := range c.ToolCalls {
 		call := &c.ToolCalls[i]
+		var encrypted string
+		if present(call.ExtraContent) {
+			encrypted = s.model.seal(sealed{ExtraContent: call.ExtraContent})
+		}
 		if err := s.send(model.Delta{Call: &model.CallDelta{
-			Index:          call.Index.index(),
+			Index:          call.Index.Int(),
 			ID:             string(call.ID),
-			Name:           string(call.Function.Name),
+			Name:           s.conversation.ToolName(string(call.Function.Name)),
 			Arguments:      string(call.Function.Arguments),
-			EncryptedValue: s.model.seal(call.ExtraContent),
+			EncryptedValue: encrypted,
 		}}); err != nil {
 			return err
 		}
 	}
 	if f := c.FunctionCall; f != nil {
 		return s.send(model.Delta{Call: &model.CallDelta{
-			Index: model.NoIndex, Name: string(f.Name), Arguments: string(f.Arguments),
+			Index: model.NoIndex, Name: s.conversation.ToolName(string(f.Name)), Arguments: string(f.Arguments),
 		}})
 	}
 	return nil

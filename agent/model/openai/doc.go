@@ -18,21 +18,28 @@
 //
 //   - Instructions, context and every system or developer message become one
 //     system message at the start; many chat templates allow no other.
-//   - Each tool call is followed by exactly one result, in call order. Of several
-//     results the first counts, wherever it stands; a call without one gets a
-//     text that says so; results without a call are left out.
-//   - Reasoning and activity messages are left out.
-//   - Arguments that are no JSON object are wrapped into one, call ids that are
-//     too long or used twice are replaced, the same way every time.
-//   - Images go by URL or inline. What cannot be sent is named in its place.
+//   - Each tool call is followed by exactly one result, in call order: see
+//     [model.Prepare], which also gives calls their ids and tools their names.
+//   - Reasoning is left out, except what its own provider wants back
+//     (reasoning_details, and with [Config.ReturnReasoning] the text); activities
+//     are left out.
+//   - Images go by URL or inline, documents and audio where [Config.Media] has
+//     them. What tools show follows their results in a message of the user. What
+//     cannot be sent is named in its place.
 //
 // # What comes back
 //
-// Text, reasoning (reasoning_content, reasoning, or thinking parts), fragments
-// of calls, the finish reason, usage. A stream that ends without a finish reason
-// is an error, and so is an error object inside a successful answer. Some servers
-// ignore the wish for a stream and answer with one JSON document; that is read
-// as well.
+// Text, reasoning (reasoning_content, reasoning, thinking parts, or <think> tags
+// around the start of the answer), fragments of calls, the finish reason, usage. A
+// stream that ends without a finish reason is an error, and so is an error object
+// inside a successful answer. Some servers ignore the wish for a stream and answer
+// with one JSON document; that is read as well.
+//
+// A NUL in an answer stays what it is; in a request it becomes U+FFFD, for some
+// servers cannot store it. Half of a surrogate pair becomes U+FFFD both ways.
+//
+// Reasoning that ends with </think> and began without a tag, as some templates
+// make it, cannot be told from an answer while it streams.
 //
 // # What is not here
 //

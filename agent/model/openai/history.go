@@ -1,248 +1,153 @@
 package openai
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/agent/model"
 	"github.com/holdfast-dev/holdfast/agui"
 )
 
-const (
-	// unanswered is the result of a call that the history has none for.
-	unanswered = "No result: it is not known whether this call was carried out."
-	// maxCallID is the longest id of a tool call that OpenAI takes back.
-	maxCallID = 40
-	// maxName is the longest name that OpenAI takes.
-	maxName = 64
-)
-
 var (
-	validName   = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
-	invalidRune = regexp.MustCompile(`[^a-zA-Z0-9_-]`)
-	// validID is wider than what OpenAI makes itself: some models are trained on
-	// ids like "functions.read_file:0" and want to see them again.
+	// validID is what OpenAI takes back, and wider than what it makes itself: some
+	// models are trained on ids like "functions.read_file:0" and want to see them
+	// again.
 	validID = regexp.MustCompile(`^[!-~]{1,40}$`)
+	// validName is a participant's name.
+	validName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 )
 
-// history brings a conversation into the provider's shape.
-type history struct {
-	model    *completions
-	messages []agui.Message
-	// results holds where the results of each call are, oldest first.
-	results map[agui.ToolCallID][]int
-	// calls holds where each id is called, oldest first, once a call.
-	calls map[agui.ToolCallID][]int
-	spent map[int]bool // results that have found their call
-	used  map[string]bool
-	out   []message
+// messages returns the conversation as servers accept it: see the package comment.
+func (m *completions) messages(c *model.Conversation) []message {
+	out := []message{}
+	if len(c.System) > 0 {
+		out = append(out, message{Role: "system", Content: strings.Join(c.System, "\n\n")})
+	}
+	lastUser := -1
+	for i, step := range c.Steps {
+		if step.Role == agui.RoleUser {
+			lastUser = i
+		}
+	}
+	for i, step := range c.Steps {
+		if step.Role == agui.RoleUser {
+			out = append(out, message{Role: "user", Content: m.content(step.Content.PartList()), Name: name(step.Name)})
+			continue
+		}
+		out = append(out, m.assistant(step, i > lastUser)...)
+	}
+	for _, stray := range c.Stray {
+		m.config.Logger.Debug("tool result left out of the request", "call_id", stray.ToolCallID)
+	}
+	return out
 }
 
-// messages returns the conversation as the provider accepts it: see the package
-// comment.
-func (m *completions) messages(req model.Request) []message {
-	h := &history{
-		model:    m,
-		messages: req.Messages,
-		results:  make(map[agui.ToolCallID][]int),
-		calls:    make(map[agui.ToolCallID][]int),
-		spent:    make(map[int]bool),
-		used:     make(map[string]bool),
-		out:      []message{},
+// assistant returns a message of the assistant and, behind it, the results of its
+// calls. current says that the turn is still going on.
+func (m *completions) assistant(step model.Step, current bool) []message {
+	said := message{Role: "assistant", Name: name(step.Name)}
+	if text := step.Content.Text(); text != "" {
+		said.Content = text
 	}
-	if system := systemText(req); system != "" {
-		h.out = append(h.out, message{Role: "system", Content: system})
-	}
-	for i, msg := range req.Messages {
-		if msg.Role == agui.RoleTool {
-			h.results[msg.ToolCallID] = append(h.results[msg.ToolCallID], i)
-		}
-		if msg.Role == agui.RoleAssistant {
-			for _, c := range msg.ToolCalls {
-				h.calls[c.ID] = append(h.calls[c.ID], i)
-			}
-		}
-	}
-	for i, msg := range req.Messages {
-		switch msg.Role {
-		case agui.RoleUser:
-			h.out = append(h.out, message{Role: "user", Content: userContent(msg.Content), Name: name(msg.Name)})
-		case agui.RoleAssistant:
-			h.assistant(i, msg)
-		}
-	}
-	for i, msg := range req.Messages {
-		if msg.Role == agui.RoleTool && !h.spent[i] {
-			m.config.Logger.Debug("tool result left out of the request", "call_id", msg.ToolCallID, "called", h.calls[msg.ToolCallID] != nil)
-		}
-	}
-	return h.out
-}
-
-// systemText joins all that is said from above.
-func systemText(req model.Request) string {
-	var said []string
-	if req.Instructions != "" {
-		said = append(said, req.Instructions)
-	}
-	if len(req.Context) > 0 {
-		var b strings.Builder
-		b.WriteString("Context:")
-		for _, c := range req.Context {
-			fmt.Fprintf(&b, "\n- %s: %s", c.Description, c.Value)
-		}
-		said = append(said, b.String())
-	}
-	for _, msg := range req.Messages {
-		if msg.Role == agui.RoleSystem || msg.Role == agui.RoleDeveloper {
-			if text := msg.Content.Text(); text != "" {
-				said = append(said, text)
-			}
-		}
-	}
-	return strings.Join(said, "\n\n")
-}
-
-// assistant adds a message of the assistant and, behind it, the results of its
-// calls.
-func (h *history) assistant(at int, msg agui.Message) {
-	out := message{Role: "assistant", Name: name(msg.Name)}
-	if text := msg.Content.Text(); text != "" {
-		out.Content = text
-	}
-	var results []message
-	for _, c := range msg.ToolCalls {
-		id := h.wireID(string(c.ID))
-		out.ToolCalls = append(out.ToolCalls, callOut{
-			ID: id, Type: "function",
-			Function:     functionOut{Name: functionName(c.Function.Name), Arguments: objectArguments(c.Function.Arguments)},
-			ExtraContent: h.model.unseal(c.EncryptedValue),
+	m.recall(&said, step.Reasoning, current)
+	out := []message{said}
+	var shown []part
+	for _, call := range step.Calls {
+		out[0].ToolCalls = append(out[0].ToolCalls, callOut{
+			ID: call.ID, Type: "function", Function: functionOut{call.Name, call.Arguments},
+			ExtraContent: m.unseal(call.EncryptedValue).ExtraContent,
 		})
-		results = append(results, message{Role: "tool", ToolCallID: id, Content: h.result(at, c.ID)})
-	}
-	if out.Content == nil && out.ToolCalls == nil {
-		return // servers refuse a message that says nothing
-	}
-	h.out = append(append(h.out, out), results...)
-}
-
-// result returns what is said to have come of a call in the message at.
-//
-// It is the first result behind the call that no call before has taken, before
-// the same id is called again. Where clients have put it in front of its first
-// call, it counts as well.
-func (h *history) result(at int, id agui.ToolCallID) string {
-	limit, first := len(h.messages), true
-	for _, i := range h.calls[id] {
-		if i > at {
-			limit = i
-			break
+		var texts []string
+		for _, p := range call.Result {
+			if media, ok := m.media(p); ok {
+				shown = append(shown, media)
+				texts = append(texts, fmt.Sprintf("[%s: shown below]", p.Type))
+			} else if text := partText(p); text != "" {
+				texts = append(texts, text)
+			}
 		}
-		first = first && i == at
+		out = append(out, message{Role: "tool", ToolCallID: call.ID, Content: strings.Join(texts, "\n")})
 	}
-	early := -1
-	for _, i := range h.results[id] {
-		switch {
-		case h.spent[i]:
-		case i > at && i < limit:
-			h.spent[i] = true
-			return resultText(h.messages[i])
-		case i < at && early < 0:
-			early = i
-		}
+	if out[0].Content == nil && out[0].ToolCalls == nil {
+		return nil // servers refuse a message that says nothing
 	}
-	if first && early >= 0 {
-		h.spent[early] = true
-		return resultText(h.messages[early])
+	if len(shown) > 0 {
+		// A tool's message holds text alone; the user's may show something.
+		out = append(out, message{Role: "user", Content: slices.Concat([]part{{Type: "text", Text: model.ResultMedia}}, shown)})
 	}
-	return unanswered
+	return out
 }
 
-// resultText is what the model reads of a tool's result.
-func resultText(msg agui.Message) string {
-	text := plainText(msg.Content)
-	if msg.Error == nil || *msg.Error == text {
-		return text
-	}
-	if text == "" || strings.Contains(*msg.Error, text) {
-		return "Error: " + *msg.Error
-	}
-	return "Error: " + *msg.Error + "\n" + text
-}
-
-// userContent is a string where that is enough: not every server takes parts.
-func userContent(c agui.Content) any {
+// content is a string where that is enough: not every server takes parts.
+func (m *completions) content(parts []agui.ContentPart) any {
 	var out []part
-	images := false
-	for _, p := range c.PartList() {
-		if url, ok := imageOf(p); ok {
-			images = true
-			out = append(out, part{Type: "image_url", ImageURL: &imageURL{URL: url}})
+	var texts []string
+	shows := false
+	for _, p := range parts {
+		if media, ok := m.media(p); ok {
+			shows = true
+			out = append(out, media)
 		} else if text := partText(p); text != "" {
+			texts = append(texts, text)
 			out = append(out, part{Type: "text", Text: text})
 		}
 	}
-	if images {
+	if shows {
 		return out
-	}
-	return plainText(c)
-}
-
-// plainText joins the text of all parts and names those that have none.
-func plainText(c agui.Content) string {
-	var texts []string
-	for _, p := range c.PartList() {
-		if text := partText(p); text != "" {
-			texts = append(texts, text)
-		}
 	}
 	return strings.Join(texts, "\n")
 }
 
+// partText is what stands for a part where only text can.
 func partText(p agui.ContentPart) string {
-	switch {
-	case p.Type == agui.PartText:
+	if p.Type == agui.PartText {
 		return p.Text
-	case p.Source != nil:
-		// The model should know that there is something it does not see.
-		return fmt.Sprintf("[%s left out: it cannot be shown to this model]", p.Type)
-	default:
+	}
+	if p.Source == nil {
 		return "" // a part of a later version
 	}
-}
-
-func imageOf(p agui.ContentPart) (url string, ok bool) {
-	if p.Type != agui.PartImage || p.Source == nil {
-		return "", false
-	}
-	switch p.Source.Type {
-	case agui.SourceURL:
-		return p.Source.Value, true
-	case agui.SourceData:
-		mimeType := "image/png"
-		if p.Source.MimeType != nil {
-			mimeType = *p.Source.MimeType
+	if media, ok := model.MediaOf(p); ok {
+		if text, ok := media.Text(); ok {
+			return text
 		}
-		return "data:" + mimeType + ";base64," + p.Source.Value, true
-	default:
-		return "", false // a handle, which only its own provider can read
 	}
+	// The model should know that there is something it does not see.
+	return fmt.Sprintf("[%s left out: it cannot be shown to this model]", p.Type)
 }
 
-// wireID returns the id under which a call is sent: its own when it can serve,
-// and otherwise one that depends on the id and the calls before alone.
-func (h *history) wireID(id string) string {
-	wire := id
-	for n := 0; !validID.MatchString(wire) || h.used[wire]; n++ {
-		sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d", id, n))
-		wire = "call_" + hex.EncodeToString(sum[:])[:maxCallID-len("call_")]
+// media returns a part that shows something, if the model takes it.
+func (m *completions) media(p agui.ContentPart) (out part, ok bool) {
+	if !slices.Contains(m.config.Media, p.Type) {
+		return out, false
 	}
-	h.used[wire] = true
-	return wire
+	media, ok := model.MediaOf(p)
+	if !ok {
+		return out, false
+	}
+	switch {
+	case p.Type == agui.PartImage && media.Data != "":
+		mimeType := media.MimeType
+		if mimeType == "" {
+			mimeType = "image/png"
+		}
+		return part{Type: "image_url", ImageURL: &imageURL{URL: "data:" + mimeType + ";base64," + media.Data}}, true
+	case p.Type == agui.PartImage && media.URL != "":
+		return part{Type: "image_url", ImageURL: &imageURL{URL: media.URL}}, true
+	case p.Type == agui.PartAudio && media.Data != "":
+		format, ok := map[string]string{
+			"audio/wav": "wav", "audio/x-wav": "wav", "audio/wave": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3",
+		}[media.MimeType]
+		return part{Type: "input_audio", InputAudio: &inputAudio{Data: media.Data, Format: format}}, ok
+	case p.Type == agui.PartDocument && media.Handle != "":
+		theirs := media.Provider == "" || media.Provider == strings.ToLower(m.config.Provider)
+		return part{Type: "file", File: &file{ID: media.Handle}}, theirs
+	case p.Type == agui.PartDocument && media.MimeType == "application/pdf" && media.Data != "":
+		return part{Type: "file", File: &file{Name: "document.pdf", Data: "data:application/pdf;base64," + media.Data}}, true
+	}
+	return out, false
 }
 
 // name returns a participant's name if servers take it.
@@ -253,58 +158,48 @@ func name(n *string) string {
 	return *n
 }
 
-// functionName makes a name that a model made up acceptable.
-func functionName(n string) string {
-	if validName.MatchString(n) {
-		return n
-	}
-	n = invalidRune.ReplaceAllString(n, "_")
-	if n == "" {
-		return "unnamed"
-	}
-	return n[:min(len(n), maxName)]
-}
-
-// objectArguments returns arguments as the text of a JSON object. What is not
-// one, because the model wrote it wrong or was cut off, is wrapped: the model
-// reads its mistake beside the result that told it of the mistake.
-func objectArguments(arguments string) string {
-	trimmed := strings.TrimSpace(arguments)
-	switch {
-	case trimmed == "" || trimmed == "null":
-		return "{}"
-	case strings.HasPrefix(trimmed, "{") && json.Valid([]byte(trimmed)):
-		return trimmed
-	}
-	wrapped, err := marshal(map[string]string{"unreadable_arguments": arguments})
-	if err != nil {
-		return "{}"
-	}
-	return string(wrapped)
-}
-
 // sealed is the form in which a provider's artefact lies in a history. It names
 // the host it is from, because others refuse what is not theirs.
 type sealed struct {
-	Host         string          `json:"host"`
-	ExtraContent json.RawMessage `json:"extra_content"`
+	Host string `json:"host"`
+	// ExtraContent is a call's.
+	ExtraContent json.RawMessage `json:"extra_content,omitempty"`
+	// ReasoningDetails is a message's.
+	ReasoningDetails []detail `json:"reasoning_details,omitempty"`
+	// Member is the one in which the text of the reasoning came, and goes back.
+	Member string `json:"member,omitempty"`
 }
 
-func (m *completions) seal(extra json.RawMessage) string {
-	if !present(extra) {
-		return ""
-	}
-	out, err := marshal(sealed{Host: m.host, ExtraContent: extra})
+func (m *completions) seal(s sealed) string {
+	s.Host = m.host
+	out, err := marshal(s)
 	if err != nil {
 		return ""
 	}
 	return string(out)
 }
 
-func (m *completions) unseal(value *string) json.RawMessage {
+func (m *completions) unseal(value string) sealed {
 	var s sealed
-	if value == nil || json.Unmarshal([]byte(*value), &s) != nil || s.Host != m.host {
-		return nil
+	if value == "" || json.Unmarshal([]byte(value), &s) != nil || s.Host != m.host {
+		return sealed{}
 	}
-	return s.ExtraContent
+	return s
+}
+
+// recall reminds a provider of its own thoughts.
+func (m *completions) recall(said *message, thoughts []model.Reasoning, current bool) {
+	for _, thought := range thoughts {
+		s := m.unseal(thought.EncryptedValue)
+		said.ReasoningDetails = append(said.ReasoningDetails, s.ReasoningDetails...)
+		if !m.config.ReturnReasoning || !current {
+			continue
+		}
+		switch s.Member {
+		case memberContent:
+			said.ReasoningContent += thought.Text
+		case memberReasoning:
+			said.Reasoning += thought.Text
+		}
+	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/openai/openai-go/v3/option"
 
 	"github.com/holdfast-dev/holdfast/agent/model"
+	"github.com/holdfast-dev/holdfast/agui"
 	"github.com/holdfast-dev/holdfast/agui/sse"
 )
 
@@ -28,21 +29,6 @@ import (
 const DefaultBaseURL = "https://api.openai.com/v1"
 
 const (
-	// defaultFirstByte covers a local server that loads a model from disk, and
-	// hosted ones that think before they send anything.
-	defaultFirstByte = 5 * time.Minute
-	// defaultIdle is longer than any server that is alive stays silent: most
-	// send comments every 15 s or tokens far more often.
-	defaultIdle = 2 * time.Minute
-	// defaultTotal is longer than the longest answers that models give.
-	defaultTotal = 30 * time.Minute
-	// tail is how long a server may take to close a stream that it has declared
-	// finished. What could still come is the usage.
-	tail = 5 * time.Second
-	// drain is how long to wait for the end of a body behind [DONE]: it is there
-	// already, and reading it lets the connection be used again.
-	drain = 50 * time.Millisecond
-
 	// maxLine bounds a line of the stream; 2 MiB have been seen.
 	maxLine = 16 << 20
 	// maxErrorBody bounds what is read of an error's body.
@@ -75,6 +61,17 @@ type Config struct {
 	// OmitUsage keeps the request from asking for usage, which a few servers
 	// refuse.
 	OmitUsage bool
+	// Media is what the model can be shown beside text, in messages and results;
+	// nil means images. OpenAI takes documents (PDF) and, of some models, audio.
+	// Documents that are text are sent as text to every model.
+	Media []agui.PartType
+	// ReturnReasoning sends the reasoning of a turn back while the turn's calls
+	// are answered, in the member it came in. DeepSeek, Kimi and others demand it
+	// of their thinking models; the rest ignore or refuse it.
+	ReturnReasoning bool
+	// KeepThinkTags takes <think> at the start of an answer for a part of it.
+	// Otherwise what it encloses is reasoning.
+	KeepThinkTags bool
 	// Logger is told, at debug level, of tool results that a history has too
 	// many; nil means [slog.Default].
 	Logger *slog.Logger
@@ -119,12 +116,8 @@ func New(c Config) (model.Model, error) {
 		transport.MaxIdleConns = 2 * idleConnections
 		c.HTTPClient = &http.Client{Transport: transport}
 	}
-	for timeout, value := range map[*time.Duration]time.Duration{
-		&c.FirstByteTimeout: defaultFirstByte, &c.IdleTimeout: defaultIdle, &c.TotalTimeout: defaultTotal,
-	} {
-		if *timeout <= 0 {
-			*timeout = value
-		}
+	if c.Media == nil {
+		c.Media = []agui.PartType{agui.PartImage}
 	}
 
 	options := []option.RequestOption{
@@ -179,16 +172,17 @@ func boundErrors(r *http.Request, next option.MiddlewareNext) (*http.Response, e
 // Stream implements [model.Model].
 func (m *completions) Stream(ctx context.Context, req model.Request) iter.Seq2[model.Delta, error] {
 	return func(yield func(model.Delta, error) bool) {
-		body, err := m.encode(req)
+		conversation := model.Prepare(req, validID)
+		body, err := m.encode(req, conversation)
 		if err != nil {
 			yield(model.Delta{}, &model.Error{Kind: model.KindBadRequest, Message: "the request cannot be encoded", Err: err})
 			return
 		}
-		w := newWatch(ctx, m.config)
-		defer w.close()
+		w := model.Patience{FirstByte: m.config.FirstByteTimeout, Idle: m.config.IdleTimeout, Total: m.config.TotalTimeout}.Watch(ctx)
+		defer w.Close()
 
 		var res *http.Response
-		err = m.client.Post(w.ctx, "chat/completions", body, nil, option.WithResponseInto(&res))
+		err = m.client.Post(w.Context(), "chat/completions", body, nil, option.WithResponseInto(&res))
 		if res != nil && res.Body != nil {
 			defer res.Body.Close()
 		}
@@ -198,11 +192,11 @@ func (m *completions) Stream(ctx context.Context, req model.Request) iter.Seq2[m
 			yield(model.Delta{}, m.refusal(res))
 			return
 		case err != nil:
-			yield(model.Delta{}, w.failure(ctx, err))
+			yield(model.Delta{}, w.Failure(err))
 			return
 		}
-		w.body = res.Body
-		s := &stream{model: m, response: res, yield: yield}
+		w.Answer(res.Body)
+		s := &stream{model: m, conversation: conversation, response: res, yield: yield}
 		if mediaType, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); mediaType == "application/json" {
 			err = s.document(w)
 		} else {
@@ -215,7 +209,7 @@ func (m *completions) Stream(ctx context.Context, req model.Request) iter.Seq2[m
 			yield(model.Delta{}, e)
 			return
 		}
-		yield(model.Delta{}, w.failure(ctx, err))
+		yield(model.Delta{}, w.Failure(err))
 	}
 }
 
@@ -226,17 +220,23 @@ var errLeft = errors.New("the reader has left")
 
 // stream is one answer on its way.
 type stream struct {
-	model    *completions
-	response *http.Response
-	yield    func(model.Delta, error) bool
+	model        *completions
+	conversation *model.Conversation
+	response     *http.Response
+	yield        func(model.Delta, error) bool
 	// reason says that a finish reason has come, finished that nothing of the
 	// answer has come since. Some servers send a reason with every piece: it is
 	// worth something at a marked end, and nothing where a stream just stops.
 	reason, finished bool
+	// thoughts is what of the reasoning the provider wants back, remembered the
+	// form in which that was passed on.
+	thoughts   sealed
+	remembered string
+	tags       thinkTags
 }
 
 // events reads an event stream to its end.
-func (s *stream) events(w *watch) error {
+func (s *stream) events(w *model.Watch) error {
 	// The standard drops an event that no empty line ends. Servers forget that
 	// line at the end; a cut event is not valid JSON and caught by that.
 	reader := sse.NewReader(io.MultiReader(w, strings.NewReader("\n\n")), maxLine)
@@ -247,7 +247,7 @@ func (s *stream) events(w *watch) error {
 			return &model.Error{Kind: model.KindProtocol, Message: s.unfinished()}
 		case err == io.EOF:
 			return nil
-		case err != nil && s.finished && w.parent.Err() == nil:
+		case err != nil && s.finished && !w.Left():
 			return nil // the answer is whole; how the connection ended is nobody's concern
 		case errors.Is(err, sse.ErrTooLong):
 			return &model.Error{Kind: model.KindProtocol, Message: tooLong, Err: err}
@@ -259,11 +259,11 @@ func (s *stream) events(w *watch) error {
 			if !s.reason {
 				return &model.Error{Kind: model.KindProtocol, Message: s.unfinished()}
 			}
-			w.drain()
+			w.Drain()
 			return nil
 		}
 		if event.Name == "error" && !bytes.HasPrefix(data, []byte("{")) {
-			return s.model.failed(s.response, providerError{message: string(data)})
+			return s.model.failed(s.response, model.Report{Message: string(data)})
 		}
 		if !bytes.HasPrefix(data, []byte("{")) {
 			continue // somebody's keep-alive
@@ -276,13 +276,13 @@ func (s *stream) events(w *watch) error {
 			return err
 		}
 		if s.finished {
-			w.idle = min(w.idle, tail)
+			w.Finished()
 		}
 	}
 }
 
 // document reads an answer that came whole.
-func (s *stream) document(w *watch) error {
+func (s *stream) document(w *model.Watch) error {
 	data, err := io.ReadAll(io.LimitReader(w, maxLine+1))
 	if err != nil {
 		return err

@@ -2,23 +2,36 @@ package openai
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"maps"
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/agent/model"
-	"github.com/holdfast-dev/holdfast/agui"
 )
 
 // request is the body of a chat completion request.
 type request struct {
-	Model               string         `json:"model"`
-	Messages            []message      `json:"messages"`
-	Tools               []tool         `json:"tools,omitempty"`
-	MaxTokens           int            `json:"max_tokens,omitempty"`
-	MaxCompletionTokens int            `json:"max_completion_tokens,omitempty"`
-	Stream              bool           `json:"stream"`
-	StreamOptions       *streamOptions `json:"stream_options,omitempty"`
+	Model               string          `json:"model"`
+	Messages            []message       `json:"messages"`
+	Tools               []tool          `json:"tools,omitempty"`
+	MaxTokens           int             `json:"max_tokens,omitempty"`
+	MaxCompletionTokens int             `json:"max_completion_tokens,omitempty"`
+	Stream              bool            `json:"stream"`
+	StreamOptions       *streamOptions  `json:"stream_options,omitempty"`
+	ResponseFormat      *responseFormat `json:"response_format,omitempty"`
+	PromptCacheKey      string          `json:"prompt_cache_key,omitempty"`
+}
+
+type responseFormat struct {
+	Type       string     `json:"type"`
+	JSONSchema jsonSchema `json:"json_schema"`
+}
+
+type jsonSchema struct {
+	Name   string          `json:"name"`
+	Schema json.RawMessage `json:"schema"`
+	Strict bool            `json:"strict"`
 }
 
 type streamOptions struct {
@@ -32,12 +45,29 @@ type message struct {
 	Name       string    `json:"name,omitempty"`
 	ToolCalls  []callOut `json:"tool_calls,omitempty"`
 	ToolCallID string    `json:"tool_call_id,omitempty"`
+
+	ReasoningContent string   `json:"reasoning_content,omitempty"`
+	Reasoning        string   `json:"reasoning,omitempty"`
+	ReasoningDetails []detail `json:"reasoning_details,omitempty"`
 }
 
 type part struct {
-	Type     string    `json:"type"`
-	Text     string    `json:"text,omitempty"`
-	ImageURL *imageURL `json:"image_url,omitempty"`
+	Type       string      `json:"type"`
+	Text       string      `json:"text,omitempty"`
+	ImageURL   *imageURL   `json:"image_url,omitempty"`
+	InputAudio *inputAudio `json:"input_audio,omitempty"`
+	File       *file       `json:"file,omitempty"`
+}
+
+type inputAudio struct {
+	Data   string `json:"data"`
+	Format string `json:"format"`
+}
+
+type file struct {
+	ID   string `json:"file_id,omitempty"`
+	Name string `json:"filename,omitempty"`
+	Data string `json:"file_data,omitempty"`
 }
 
 type imageURL struct {
@@ -68,16 +98,22 @@ type function struct {
 }
 
 // encode writes the body of a request.
-func (m *completions) encode(req model.Request) ([]byte, error) {
+func (m *completions) encode(req model.Request, c *model.Conversation) ([]byte, error) {
 	out := request{
 		Model:    m.config.Model,
-		Messages: m.messages(req),
-		Tools:    tools(req.Tools),
+		Messages: m.messages(c),
 		Stream:   true,
+	}
+	for _, t := range c.Tools {
+		out.Tools = append(out.Tools, tool{Type: "function", Function: function{t.Name, t.Description, t.Parameters}})
+	}
+	if o := req.Output; o != nil {
+		out.ResponseFormat = &responseFormat{Type: "json_schema", JSONSchema: jsonSchema{cmp.Or(o.Name, "answer"), o.Schema, true}}
 	}
 	// OpenAI's reasoning models refuse the old name, older servers ignore the new.
 	if strings.HasSuffix(m.host, ".openai.com") || strings.HasSuffix(m.host, ".openai.azure.com") {
 		out.MaxCompletionTokens = req.MaxOutputTokens
+		out.PromptCacheKey = req.CacheKey // others may refuse what they do not know
 	} else {
 		out.MaxTokens = req.MaxOutputTokens
 	}
@@ -107,44 +143,4 @@ func marshal(v any) ([]byte, error) {
 	enc.SetEscapeHTML(false)
 	err := enc.Encode(v)
 	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), err
-}
-
-// tools translates what is offered. A name that is offered twice is sent once:
-// servers refuse the whole request otherwise.
-func tools(offered []agui.Tool) []tool {
-	var out []tool
-	seen := make(map[string]bool)
-	for _, t := range offered {
-		if seen[t.Name] {
-			continue
-		}
-		seen[t.Name] = true
-		out = append(out, tool{Type: "function", Function: function{
-			Name: t.Name, Description: t.Description, Parameters: parameters(t.Parameters),
-		}})
-	}
-	return out
-}
-
-// parameters makes sure that a schema is of an object with properties, which
-// OpenAI demands of tools that take no arguments, too.
-func parameters(schema json.RawMessage) json.RawMessage {
-	var members map[string]json.RawMessage
-	if json.Unmarshal(schema, &members) != nil || members == nil {
-		return json.RawMessage(`{"type":"object","properties":{}}`)
-	}
-	if present(members["type"]) && present(members["properties"]) {
-		return schema // byte for byte, for the sake of the provider's cache
-	}
-	if !present(members["type"]) {
-		members["type"] = json.RawMessage(`"object"`)
-	}
-	if !present(members["properties"]) && string(members["type"]) == `"object"` {
-		members["properties"] = json.RawMessage(`{}`)
-	}
-	out, err := json.Marshal(members)
-	if err != nil {
-		return schema
-	}
-	return out
 }

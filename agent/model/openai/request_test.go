@@ -128,8 +128,8 @@ func TestHistoriesAreBroughtIntoShape(t *testing.T) {
 			{"role":"assistant","content":null,"tool_calls":[{"id":"x:0","type":"function","function":{"name":"f","arguments":"{}"}}]},
 			{"role":"tool","tool_call_id":"x:0","content":"1"},
 			{"role":"assistant","content":null,"tool_calls":[
-				{"id":"call_ID1","type":"function","function":{"name":"files_read_me","arguments":"{}"}},
-				{"id":"call_ID2","type":"function","function":{"name":"unnamed","arguments":"{}"}},
+				{"id":"call_ID1","type":"function","function":{"name":"files_read_me_4b3f64ac","arguments":"{}"}},
+				{"id":"call_ID2","type":"function","function":{"name":"tool_e3b0c442","arguments":"{}"}},
 				{"id":"call_ID3","type":"function","function":{"name":"f","arguments":"{}"}}]},
 			{"role":"tool","tool_call_id":"call_ID1","content":"2"},
 			{"role":"tool","tool_call_id":"call_ID2","content":"3"},
@@ -261,8 +261,8 @@ func TestResultsLeftOutAreLogged(t *testing.T) {
 	sent(t, newModel(t, config), h, model.Request{Messages: []agui.Message{
 		toolResult("gone", "old"), user("?"), assistant("", toolCall("c1", "f", "{}")), toolResult("c1", "1"), toolResult("c1", "2"),
 	}})
-	want := "level=DEBUG msg=\"tool result left out of the request\" call_id=gone called=false\n" +
-		"level=DEBUG msg=\"tool result left out of the request\" call_id=c1 called=true\n"
+	want := "level=DEBUG msg=\"tool result left out of the request\" call_id=gone\n" +
+		"level=DEBUG msg=\"tool result left out of the request\" call_id=c1\n"
 	if diff := cmp.Diff(want, log.String()); diff != "" {
 		t.Errorf("log (-want +got):\n%s", diff)
 	}

@@ -2,22 +2,10 @@ package openai
 
 import (
 	"encoding/json"
-	"math"
 
+	"github.com/holdfast-dev/holdfast/agent/model"
 	"github.com/holdfast-dev/holdfast/agui"
 )
-
-// count is a number of tokens; nil when it is not a whole number that JSON can
-// carry exactly.
-type count struct{ n *int64 }
-
-func (c *count) UnmarshalJSON(data []byte) error {
-	var f float64
-	if json.Unmarshal(data, &f) == nil && data[0] != 'n' && f >= 0 && f < 1<<53 && f == math.Trunc(f) {
-		c.n = new(int64(f))
-	}
-	return nil
-}
 
 // usage translates a usage report into the protocol's accounting, in which the
 // whole holds all its parts.
@@ -26,37 +14,37 @@ func (m *completions) usage(raw json.RawMessage) *agui.TokenUsage {
 		return nil
 	}
 	var u struct {
-		Prompt     count `json:"prompt_tokens"`
-		Completion count `json:"completion_tokens"`
-		Total      count `json:"total_tokens"`
-		CacheHit   count `json:"prompt_cache_hit_tokens"` // DeepSeek
+		Prompt     model.Count `json:"prompt_tokens"`
+		Completion model.Count `json:"completion_tokens"`
+		Total      model.Count `json:"total_tokens"`
+		CacheHit   model.Count `json:"prompt_cache_hit_tokens"` // DeepSeek
 		Input      struct {
-			Cached  count `json:"cached_tokens"`
-			Written count `json:"cache_write_tokens"`
+			Cached  model.Count `json:"cached_tokens"`
+			Written model.Count `json:"cache_write_tokens"`
 		} `json:"prompt_tokens_details"`
 		Output struct {
-			Reasoning count `json:"reasoning_tokens"`
+			Reasoning model.Count `json:"reasoning_tokens"`
 		} `json:"completion_tokens_details"`
 	}
-	if json.Unmarshal(raw, &u) != nil || u.Prompt.n == nil && u.Completion.n == nil {
+	if json.Unmarshal(raw, &u) != nil || u.Prompt.N == nil && u.Completion.N == nil {
 		return nil
 	}
-	cached := u.Input.Cached.n
-	if cached == nil {
-		cached = u.CacheHit.n
+	cached := u.Input.Cached
+	if cached.N == nil {
+		cached = u.CacheHit
 	}
-	input, output, reasoning := u.Prompt.n, u.Completion.n, u.Output.Reasoning.n
+	input, output, reasoning := u.Prompt.N, u.Completion.N, u.Output.Reasoning.N
 
 	// Some report reasoning beside the completion instead of within it: then it
 	// does not fit in, or the total only adds up with it.
 	if output != nil && reasoning != nil && *reasoning > 0 {
-		beside := u.Total.n != nil && input != nil && *u.Total.n == *input+*output+*reasoning
+		beside := u.Total.N != nil && input != nil && *u.Total.N == *input+*output+*reasoning
 		if *reasoning > *output || beside {
 			output = new(*output + *reasoning)
 		}
 	}
 	// The same of tokens from the cache.
-	if parts := value(cached) + value(u.Input.Written.n); input != nil && parts > *input {
+	if parts := cached.Value() + u.Input.Written.Value(); input != nil && parts > *input {
 		input = new(*input + parts)
 	}
 	usage := &agui.TokenUsage{
@@ -64,8 +52,8 @@ func (m *completions) usage(raw json.RawMessage) *agui.TokenUsage {
 		InputTokens:           input,
 		OutputTokens:          output,
 		ReasoningTokens:       reasoning,
-		CachedInputTokens:     cached,
-		CacheWriteInputTokens: u.Input.Written.n,
+		CachedInputTokens:     cached.N,
+		CacheWriteInputTokens: u.Input.Written.N,
 	}
 	if m.config.Provider != "" {
 		usage.Provider = &m.config.Provider
@@ -74,11 +62,4 @@ func (m *completions) usage(raw json.RawMessage) *agui.TokenUsage {
 		usage.TotalTokens = new(*input + *output)
 	}
 	return usage
-}
-
-func value(n *int64) int64 {
-	if n == nil {
-		return 0
-	}
-	return *n
 }
