@@ -102,9 +102,17 @@ func (r recording) data() []string {
 	return all
 }
 
+// String shows the events for a failure's sake; of very many, those at both ends.
 func (r recording) String() string {
+	const shown = 25
 	var b strings.Builder
-	for _, f := range r.frames {
+	for i, f := range r.frames {
+		if left := len(r.frames) - i; i >= shown && left > shown {
+			if i == shown {
+				fmt.Fprintf(&b, "… %d more …\n", left-shown)
+			}
+			continue
+		}
 		fmt.Fprintf(&b, "%s  %.300s\n", f.id, f.data)
 	}
 	return b.String()

@@ -5,10 +5,12 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
 
@@ -86,6 +88,7 @@ type killing struct {
 	question  string
 	item      string // what its tool is about
 	arguments string // of the call
+	words     []string
 	hold      string // where the run waits until the killing is done
 	watcher   *watcher
 }
@@ -93,6 +96,8 @@ type killing struct {
 // point is where in a run something is killed. The run says a few words, pays, and says a few more.
 type point struct {
 	name string
+	// words are what the model says first; firstWords if nil.
+	words []string
 	// script puts the hold into one of the model's two turns; nil if it is elsewhere.
 	script func(k *killing, first, second modeltest.Turn) (modeltest.Turn, modeltest.Turn)
 	// frozen: the worker is frozen before the run is posted.
@@ -120,6 +125,19 @@ var points = []point{
 		},
 		reach:   func(t *testing.T, k *killing) { t.Helper(); k.watcher.untilText(t, "I will ") },
 		release: releaseModel,
+	},
+	{
+		// Nothing waits: the killing hits what is on its way just then.
+		name:  "in full flow",
+		words: flowWords,
+		script: func(_ *killing, first, second modeltest.Turn) (modeltest.Turn, modeltest.Turn) {
+			return first.Paced(flowPace), second
+		},
+		reach: func(t *testing.T, k *killing) {
+			t.Helper()
+			k.watcher.untilEvents(t, "TEXT_MESSAGE_CONTENT", len(flowWords)/3)
+		},
+		release: func(*testing.T, *killing) {},
 	},
 	{
 		name:     "in the middle of a tool",
@@ -163,7 +181,20 @@ var points = []point{
 var (
 	firstWords = []string{"I ", "will ", "pay ", "it."}
 	lastWords  = []string{"It ", "is ", "paid."}
+	flowWords  = numbered(300)
 )
+
+// flowPace leaves some words on their way between any two processes at any time.
+const flowPace = 3 * time.Millisecond
+
+// numbered is n words of which no two are equal.
+func numbered(n int) []string {
+	words := make([]string, n)
+	for i := range words {
+		words[i] = fmt.Sprintf("w%d ", i)
+	}
+	return words
+}
 
 func releaseModel(_ *testing.T, k *killing) { k.stack.model.Release(k.hold) }
 
@@ -216,7 +247,10 @@ func TestKill(t *testing.T) {
 }
 
 func testKilling(t *testing.T, s *stack, v victim, p point) {
-	k := &killing{stack: s, victim: v, item: rand.Text(), hold: newHold()}
+	k := &killing{stack: s, victim: v, item: rand.Text(), words: firstWords, hold: newHold()}
+	if p.words != nil {
+		k.words = p.words
+	}
 	in := errand{Item: k.item}
 	if p.toolHold {
 		in.Hold = k.hold
@@ -226,7 +260,7 @@ func testKilling(t *testing.T, s *stack, v victim, p point) {
 		t.Fatal(err)
 	}
 	k.arguments = string(arguments)
-	first := modeltest.ToolCalls(call("c1", "pay", k.arguments)).Saying(firstWords...)
+	first := modeltest.ToolCalls(call("c1", "pay", k.arguments)).Saying(k.words...)
 	second := modeltest.Text(lastWords...)
 	if p.script != nil {
 		first, second = p.script(k, first, second)
@@ -274,7 +308,7 @@ func wantPaidOnce(t *testing.T, k *killing, f folded, rec recording) (told strin
 		t.Errorf("outcome %s (%+v), want success:\n%s", f.Outcome, f.Error, rec)
 	}
 	told = k.told(t)
-	want := "user: " + k.question + "\nassistant: " + strings.Join(firstWords, "") + "\nassistant calls pay " + k.arguments + "\ntool: " + told +
+	want := "user: " + k.question + "\nassistant: " + strings.Join(k.words, "") + "\nassistant calls pay " + k.arguments + "\ntool: " + told +
 		"\nassistant: " + strings.Join(lastWords, "") + "\n"
 	wantTranscript(t, f, want)
 	done, err := k.stack.effects(k.item)

@@ -40,7 +40,7 @@ type process struct {
 // start runs a program. It dies with this process, however that ends.
 func start(name, path string, env []string, args ...string) (*process, error) {
 	p := &process{name: name, cmd: exec.Command(path, args...), exited: make(chan struct{}), changed: make(chan struct{})}
-	p.cmd.Env = append(os.Environ(), env...)
+	p.cmd.Env = append(environment(), env...)
 	p.cmd.Stdout, p.cmd.Stderr = p, p
 	p.cmd.WaitDelay = time.Second
 	dieWithParent(p.cmd)
@@ -59,6 +59,19 @@ func start(name, path string, env []string, args ...string) (*process, error) {
 		p.signalChange()
 	}()
 	return p, nil
+}
+
+// environment is this process's without what configures Holdfast and what it uses, so that a developer's own settings
+// and keys stay out of the tests.
+func environment() []string {
+	return slices.DeleteFunc(os.Environ(), func(v string) bool {
+		for _, prefix := range []string{"HOLDFAST_", "TEMPORAL_", "NATS_", "OPENAI_"} {
+			if strings.HasPrefix(v, prefix) {
+				return true
+			}
+		}
+		return false
+	})
 }
 
 // Write keeps what the child says.

@@ -265,25 +265,34 @@ func (s *stack) workerEnv(temporal, natsURL string, more ...string) []string {
 }
 
 func (s *stack) startGateway(ctx context.Context) error {
-	path, err := binary("gateway")
-	if err != nil {
-		return err
-	}
-	p, err := s.launch("gateway", path, []string{
-		"TEMPORAL_ADDRESS=" + s.temporalAddress(), "NATS_URL=" + s.natsURL(), "HOLDFAST_ADDRESS=127.0.0.1:0",
-		"HOLDFAST_LOG_FORMAT=json", "HOLDFAST_LOG_LEVEL=debug", "HOLDFAST_EXIT_WITH_STDIN=1",
-	})
-	if err != nil {
-		return err
-	}
-	r, err := p.waitLogged(ctx, "gateway started", anyRecord)
+	g, err := s.launchGateway(ctx)
 	if err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.gateway = &gatewayProcess{process: p, url: "http://" + r.text("address")}
+	s.gateway = g
 	return nil
+}
+
+// launchGateway starts cmd/gateway on a port of its own, with more in its environment, and waits until it listens.
+func (s *stack) launchGateway(ctx context.Context, more ...string) (*gatewayProcess, error) {
+	path, err := binary("gateway")
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.launch("gateway", path, append([]string{
+		"TEMPORAL_ADDRESS=" + s.temporalAddress(), "NATS_URL=" + s.natsURL(), "HOLDFAST_ADDRESS=127.0.0.1:0",
+		"HOLDFAST_LOG_FORMAT=json", "HOLDFAST_LOG_LEVEL=debug", "HOLDFAST_EXIT_WITH_STDIN=1",
+	}, more...))
+	if err != nil {
+		return nil, err
+	}
+	r, err := p.waitLogged(ctx, "gateway started", anyRecord)
+	if err != nil {
+		return nil, err
+	}
+	return &gatewayProcess{process: p, url: "http://" + r.text("address")}, nil
 }
 
 // url is the address of the gateway that was started last.
