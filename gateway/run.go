@@ -179,7 +179,8 @@ func (g *Gateway) ended(ctx context.Context, key eventbus.RunKey) (bool, error) 
 }
 
 // closeOrphan ends the log of a run whose execution is over without having written an end, so that no reader waits for
-// ever and all see the same end. It judges by the thread's newest execution, never by one that was continued as new.
+// ever and all see the same end. It judges by the thread's newest execution, never by one that was continued as new. It
+// returns eventbus.ErrUnknownRun when nothing was written, so that there is nothing to end.
 func (g *Gateway) closeOrphan(ctx context.Context, key eventbus.RunKey) error {
 	run, _, started, open, err := g.runs.Current(ctx, key.Tenant, key.Thread)
 	if err != nil {
@@ -192,9 +193,5 @@ func (g *Gateway) closeOrphan(ctx context.Context, key eventbus.RunKey) error {
 		return err
 	}
 	g.log.Warn("run has no end in the log and no execution, closing it", "thread_id", key.Thread, "run_id", key.Run)
-	err = g.bus.CloseRun(ctx, key, started, &agui.RunError{Message: messageRunLost, Code: new(codeRunLost)})
-	if errors.Is(err, eventbus.ErrUnknownRun) {
-		return nil // nothing was written, so nothing can be closed; the reader is told by its caller
-	}
-	return err
+	return g.bus.CloseRun(ctx, key, started, &agui.RunError{Message: messageRunLost, Code: new(codeRunLost)})
 }

@@ -1,0 +1,290 @@
+package gateway_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/agui"
+	"github.com/holdfast-dev/holdfast/agui/sse"
+	"github.com/holdfast-dev/holdfast/eventbus"
+	"github.com/holdfast-dev/holdfast/gateway"
+)
+
+// comments reads the stream until it has sent n comments, and nothing else.
+func (r *rig) comments(s *stream, n int) {
+	r.t.Helper()
+	lines := bufio.NewReader(s.Body)
+	for n > 0 {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		switch {
+		case strings.HasPrefix(line, ":"):
+			n--
+		case line != "\n":
+			r.t.Fatalf("the stream sent %q", line)
+		}
+	}
+	s.frames = sse.NewReader(lines, 16<<20)
+}
+
+func TestSilentStreamsGetComments(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, beating)
+	w := r.write("r1")
+	s := r.ask(http.MethodGet, events("t1", "r1"), "") // before anything is written
+	r.comments(s, 3)
+	w.begins("d")
+	same(t, "first", []string{"RUN_STARTED"}, brief(s.take(1)))
+	r.comments(s, 3)
+	w.ends()
+	same(t, "rest", []string{"RUN_FINISHED"}, brief(s.whole()))
+}
+
+// A gateway that shuts down cuts its streams in mid-body, so that no client takes a part for the whole. They come back
+// elsewhere, at the event at which they were cut.
+func TestDrain(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	w := r.write("r1")
+	w.begins("d")
+	s := r.ask(http.MethodGet, events("t1", "r1"), "")
+	last := s.take(1)[0]
+	r.g.Drain()
+	if rest, err := s.rest(); err == nil || len(rest) > 0 {
+		t.Errorf("the stream ended with %v after %q", err, brief(rest))
+	}
+	r.ask(http.MethodGet, events("t1", "r1"), "").refused(http.StatusServiceUnavailable, gateway.CodeDraining, "")
+	r.engine.set("default", "t1", execution{run: "r1", open: false})
+	no := r.post(input("r2", "Hi"))
+	no.refused(http.StatusServiceUnavailable, gateway.CodeDraining, "")
+	if no.Header.Get("Retry-After") == "" {
+		t.Error("no Retry-After")
+	}
+	if len(r.engine.startedRuns()) > 0 {
+		t.Error("a gateway that shuts down started something")
+	}
+	r.engine.set("default", "t1", execution{run: "r1", open: true})
+
+	_, other := r.serve(r.bus)
+	back := r.askOf(other, http.MethodGet, events("t1", "r1"), "", "Last-Event-ID", last.ID)
+	w.digit(1)
+	w.ends()
+	same(t, "rest", []string{"1", "RUN_FINISHED"}, brief(back.whole()))
+}
+
+// A stream that can't be completed is cut in mid-body, too.
+func TestStreamOfADeletedRunIsCut(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, beating)
+	w := r.write("r1")
+	w.begins("d")
+	w.leaves()
+	s := r.ask(http.MethodGet, events("t1", "r1"), "")
+	s.take(1)
+	if _, err := r.nc.Request("$JS.API.STREAM.DELETE.HOLDFAST", nil, patience); err != nil {
+		t.Fatal(err)
+	}
+	_, fresh := openLog(t, r.nats.URL()) // makes it anew
+	r.bus = fresh
+	r.write("r1").begins("other")
+	if rest, err := s.rest(); err == nil {
+		t.Errorf("the stream ended in order after %q", brief(rest))
+	}
+}
+
+// A client that does not read holds up nobody. It is cut, and has lost nothing: it comes back by the last id it has.
+func TestSlowClientIsCutAndComesBack(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.g.SetTimes(time.Minute, 2*time.Second) // long enough for one that only shares a busy machine
+	var closed sync.Once
+	cut := make(chan struct{})
+	r.http.Config.ConnState = func(c net.Conn, state http.ConnState) {
+		if state == http.StateClosed && c.RemoteAddr().String() == slow.get() {
+			closed.Do(func() { close(cut) })
+		}
+	}
+	w := r.write("r1")
+	w.begins("d")
+	w.says(&agui.TextMessageStart{MessageID: "m", Role: new(agui.RoleAssistant)})
+
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", r.http.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.(*net.TCPConn).SetReadBuffer(4096); err != nil {
+		t.Fatal(err)
+	}
+	slow.set(conn.LocalAddr().String())
+	if _, err := io.WriteString(conn, "GET "+events("t1", "r1")+" HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	quick := r.ask(http.MethodGet, events("t1", "r1"), "")
+	whole := make(chan []sse.Event, 1)
+	go func() {
+		frames, err := quick.rest()
+		if err != nil {
+			t.Errorf("the quick client was cut: %v", err)
+		}
+		whole <- frames
+	}()
+	text := strings.Repeat("x", 512<<10)
+	var lines int
+	for lines = 0; lines < 32; lines++ { // 16 MiB: more than any pair of buffers holds
+		w.says(&agui.TextMessageContent{MessageID: "m", Delta: text})
+	}
+	select {
+	case <-cut:
+	case <-time.After(patience):
+		t.Fatal("the slow client was not cut")
+	}
+	w.says(&agui.TextMessageEnd{MessageID: "m"})
+	w.ends()
+	want := <-whole // the quick one was not held up
+	if len(want) != lines+4 {
+		t.Fatalf("the quick client has %d events, want %d", len(want), lines+4)
+	}
+
+	// What did arrive ends in mid-stream, at a whole frame or within one.
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var got []sse.Event
+	frames := sse.NewReader(resp.Body, 16<<20)
+	for {
+		e, err := frames.Next()
+		if err != nil {
+			if errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+				t.Error("the slow client's stream ended in order")
+			}
+			break
+		}
+		e.Data = bytes.Clone(e.Data)
+		got = append(got, e)
+	}
+	if len(got) == 0 || len(got) >= len(want) {
+		t.Fatalf("the slow client has %d of %d events", len(got), len(want))
+	}
+	got = append(got, r.ask(http.MethodGet, events("t1", "r1"), "", "Last-Event-ID", got[len(got)-1].ID).whole()...)
+	if len(got) != len(want) {
+		t.Fatalf("after coming back it has %d events, want %d", len(got), len(want))
+	}
+	for i := range want {
+		if got[i].ID != want[i].ID || !bytes.Equal(got[i].Data, want[i].Data) {
+			t.Errorf("event %d is not the same", i)
+		}
+	}
+}
+
+// slow is the address of the client that does not read.
+var slow address
+
+type address struct {
+	mu sync.Mutex
+	s  string
+}
+
+func (a *address) get() string { a.mu.Lock(); defer a.mu.Unlock(); return a.s }
+
+func (a *address) set(s string) { a.mu.Lock(); defer a.mu.Unlock(); a.s = s }
+
+func TestUnknownRoutes(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for _, route := range []string{
+		"GET /", "GET /agent", "DELETE /agents/clerk", "PUT /agents/clerk", "GET /threads/t1/cancel", "POST /threads/t1/runs/r1/events",
+		"GET /threads/t1/runs/r1", "GET /threads", "PATCH /healthz", "OPTIONS /agents/clerk", "GET /agents/clerk/x", "GET /agents/", "GET /%2e%2e/etc/passwd",
+	} {
+		method, path, _ := strings.Cut(route, " ")
+		r.ask(method, path, "").refused(http.StatusNotFound, gateway.CodeNotFound, "")
+	}
+}
+
+func TestHead(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	w := r.write("r1")
+	w.begins("d") // and goes on
+	for path, want := range map[string]int{
+		"/agents": 200, "/agents/clerk": 200, "/agents/nobody": 404, "/healthz": 200, "/readyz": 200, events("t1", "r1"): 200, events("t1", "no"): 404,
+	} {
+		s := r.ask(http.MethodHead, path, "")
+		if body := s.text(); s.StatusCode != want || body != "" {
+			t.Errorf("HEAD %s: %s %q", path, s.Status, body)
+		}
+	}
+	w.ends()
+}
+
+// A gateway is an http.Handler for any server: one whose writers can't flush, or set deadlines, still serves.
+func TestServerWithoutControls(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	w := r.write("r1")
+	w.counts()
+	rec := &plainWriter{header: http.Header{}}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, events("t1", "r1"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		// What it can't flush it can't stream: the connection is cut, and nothing hangs.
+		if v := recover(); v != nil && v != http.ErrAbortHandler {
+			t.Errorf("panic: %v", v)
+		}
+	}()
+	r.g.ServeHTTP(rec, req)
+}
+
+type plainWriter struct {
+	header http.Header
+	body   bytes.Buffer
+}
+
+func (p *plainWriter) Header() http.Header { return p.header }
+
+func (p *plainWriter) Write(b []byte) (int, error) { return p.body.Write(b) }
+
+func (p *plainWriter) WriteHeader(int) {}
+
+// Nothing is left of readers that have gone.
+func TestReadersLeaveNothingBehind(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, beating)
+	w := r.write("r1")
+	w.begins("d")
+	for range 20 {
+		s := r.ask(http.MethodGet, events("t1", "r1"), "")
+		s.take(1)
+		s.leave()
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for r.nc.NumSubscriptions() > 1 { // one is the connection's own inbox
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("%d subscriptions are left", r.nc.NumSubscriptions())
+		}
+	}
+	w.ends()
+	if _, err := r.bus.Run(t.Context(), eventbus.RunKey{Tenant: "default", Thread: "t1", Run: "r1"}); err != nil {
+		t.Error(err)
+	}
+}
