@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
@@ -48,13 +49,21 @@ var (
 func EnsureSearchAttributes(ctx context.Context, c client.Client, namespace string) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	_, err := c.OperatorService().AddSearchAttributes(ctx, &operatorservice.AddSearchAttributesRequest{
-		Namespace: namespace,
-		SearchAttributes: map[string]enumspb.IndexedValueType{
-			attributeTenant: enumspb.INDEXED_VALUE_TYPE_KEYWORD, attributeAgent: enumspb.INDEXED_VALUE_TYPE_KEYWORD,
-			"HoldfastStatus": enumspb.INDEXED_VALUE_TYPE_KEYWORD, "HoldfastWaitingSince": enumspb.INDEXED_VALUE_TYPE_DATETIME,
-		},
-	})
+	missing := map[string]enumspb.IndexedValueType{
+		attributeTenant: enumspb.INDEXED_VALUE_TYPE_KEYWORD, attributeAgent: enumspb.INDEXED_VALUE_TYPE_KEYWORD,
+		"HoldfastStatus": enumspb.INDEXED_VALUE_TYPE_KEYWORD, "HoldfastWaitingSince": enumspb.INDEXED_VALUE_TYPE_DATETIME,
+	}
+	there, err := c.OperatorService().ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: namespace})
+	if err == nil {
+		maps.DeleteFunc(missing, func(name string, _ enumspb.IndexedValueType) bool {
+			_, known := there.GetCustomAttributes()[name]
+			return known
+		})
+		if len(missing) == 0 {
+			return nil
+		}
+		_, err = c.OperatorService().AddSearchAttributes(ctx, &operatorservice.AddSearchAttributesRequest{Namespace: namespace, SearchAttributes: missing})
+	}
 	var exists *serviceerror.AlreadyExists
 	if err != nil && !errors.As(err, &exists) {
 		return fmt.Errorf("add search attributes %s, %s, HoldfastStatus (Keyword) and HoldfastWaitingSince (Datetime) to namespace %s: %w",

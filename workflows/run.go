@@ -15,6 +15,7 @@ package workflows
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
@@ -133,9 +134,7 @@ func (s *session) restore(cp Checkpoint) {
 	s.def, s.deadline, s.messages, s.usage = cp.Definition, cp.Deadline, cp.Messages, cp.Usage
 	s.turn, s.turnsBefore = cp.Turn, cp.Turn
 	s.outbox.OutboxState = cp.Outbox
-	for kind, n := range cp.IDs { // into a map: the order doesn't matter
-		s.ids[kind] = n
-	}
+	maps.Copy(s.ids, cp.IDs)
 }
 
 // continueAsNew ends this workflow run between two turns and goes on in the next with an empty history.
