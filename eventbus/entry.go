@@ -62,6 +62,7 @@ type Checkpoint struct {
 	Open       Unfinished
 
 	previous uint64 // sequence of the entry before it on the lane
+	open     []byte // Open encoded, in a writer's own
 }
 
 // Unfinished is what a writer had begun and not finished when it wrote an entry.
@@ -72,6 +73,39 @@ type Unfinished struct {
 
 	// Reasoned: the writer has shown reasoning. Unlike other messages a client keeps it over a snapshot that has none.
 	Reasoned bool `json:"reasoned,omitempty"`
+}
+
+// encode returns what is written of it; nothing, and not nil, when nothing is unfinished.
+func (o *Unfinished) encode() ([]byte, error) {
+	if len(o.Items) == 0 && !o.Shown && !o.Closed && !o.Reasoned {
+		return []byte{}, nil
+	}
+	data, err := json.Marshal(o)
+	if err != nil {
+		return nil, fmt.Errorf("encode what is open: %w", err)
+	}
+	return data, nil
+}
+
+// memo keeps what was decoded last. Most entries of a run leave unfinished what the one before them did.
+type memo struct {
+	text []byte
+	open Unfinished
+}
+
+// decode returns what encode encoded. The result shares memory with others and must not be changed. A nil memo keeps
+// nothing.
+func (m *memo) decode(text []byte) (open Unfinished, err error) {
+	if len(text) == 0 {
+		return open, nil
+	}
+	if m != nil && bytes.Equal(text, m.text) {
+		return m.open, nil
+	}
+	if err = json.Unmarshal(text, &open); err == nil && m != nil {
+		m.text, m.open = text, open
+	}
+	return open, err
 }
 
 // Item is something open on the wire.
@@ -166,7 +200,7 @@ func (o *Unfinished) apply(c change) {
 }
 
 // message builds the NATS message of an entry without its fence.
-func (l *Lane) message(lines [][]byte, cp Checkpoint) (*nats.Msg, error) {
+func (l *Lane) message(lines [][]byte, cp Checkpoint) *nats.Msg {
 	m := nats.NewMsg(l.subject)
 	m.Header[headerThread] = []string{l.thread}
 	m.Header[headerRun] = []string{l.run}
@@ -176,23 +210,24 @@ func (l *Lane) message(lines [][]byte, cp Checkpoint) (*nats.Msg, error) {
 	if l.cfg.Fanout {
 		m.Header[headerFanout] = []string{"1"}
 	}
-	if o := cp.Open; len(o.Items) > 0 || o.Shown || o.Closed || o.Reasoned {
-		open, err := json.Marshal(cp.Open)
-		if err != nil {
-			return nil, fmt.Errorf("encode what is open: %w", err)
-		}
-		if len(open) > maxOpenHeader {
-			lines = append([][]byte{open}, lines...)
-			open = []byte(openInBody)
-		}
-		m.Header[headerOpen] = []string{string(open)}
+	switch {
+	case len(cp.open) > maxOpenHeader:
+		lines = append([][]byte{cp.open}, lines...)
+		m.Header[headerOpen] = []string{openInBody}
+	case len(cp.open) > 0:
+		m.Header[headerOpen] = []string{string(cp.open)}
 	}
 	m.Data = bytes.Join(lines, []byte{'\n'})
-	return m, nil
+	return m
 }
 
 // parse reads an entry. It fetches a large body from the object bucket, which blocks.
 func (b *Bus) parse(ctx context.Context, m *nats.Msg, subject string, seq uint64) (*Entry, error) {
+	return b.parseNext(ctx, m, subject, seq, nil)
+}
+
+// parseNext is parse for one of many entries of a run, with the memo of the one before it.
+func (b *Bus) parseNext(ctx context.Context, m *nats.Msg, subject string, seq uint64, last *memo) (*Entry, error) {
 	e := &Entry{Sequence: seq, Lane: subject[strings.LastIndexByte(subject, '.')+1:]}
 	bad := func(what string, err error) error { return fmt.Errorf("entry %d: %s: %w", seq, what, err) }
 	var err error
@@ -221,10 +256,8 @@ func (b *Bus) parse(ctx context.Context, m *nats.Msg, subject string, seq uint64
 	if string(open) == openInBody {
 		open, body, _ = bytes.Cut(body, []byte{'\n'})
 	}
-	if len(open) > 0 {
-		if err := json.Unmarshal(open, &cp.Open); err != nil {
-			return nil, bad("what is open", err)
-		}
+	if cp.Open, err = last.decode(open); err != nil {
+		return nil, bad("what is open", err)
 	}
 	e.Terminal = cp.Open.Closed
 	if len(body) > 0 {

@@ -171,6 +171,7 @@ type follower struct {
 
 	cancel context.CancelFunc
 	bell   chan struct{}
+	last   memo // of run
 
 	mu      sync.Mutex
 	refs    int
@@ -464,7 +465,7 @@ func (f *follower) direct(ctx context.Context, m *nats.Msg, seq uint64, at posit
 	if m.Header.Get(headerLastSequence) != strconv.FormatUint(at.main, 10) {
 		return nil
 	}
-	e, err := f.bus.parse(ctx, m, m.Subject, seq)
+	e, err := f.bus.parseNext(ctx, m, m.Subject, seq, &f.last)
 	if err != nil || e.Lane != MainLane {
 		return nil
 	}

@@ -39,11 +39,12 @@ func (b *Bus) history(ctx context.Context, key RunKey, after uint64) (entries []
 		return nil, false, err
 	}
 	size := 0
+	var last memo
 	for _, m := range msgs {
 		if size > batchBytes {
 			return entries, true, nil // bodies from the object bucket don't count against the batch on the server
 		}
-		e, err := b.parse(ctx, &nats.Msg{Header: m.Header, Data: m.Data}, m.Header.Get(jetstream.SubjectHeader), sequenceOf(m))
+		e, err := b.parseNext(ctx, &nats.Msg{Header: m.Header, Data: m.Data}, m.Header.Get(jetstream.SubjectHeader), sequenceOf(m), &last)
 		if err != nil {
 			if len(entries) > 0 {
 				return entries, true, nil // what came before it is good; the next call meets it first

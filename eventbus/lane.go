@@ -61,6 +61,8 @@ type Lane struct {
 	ctx    context.Context // of publishing; ends with Close
 	cancel context.CancelFunc
 
+	wake chan struct{} // for an idle committer
+
 	mu        sync.Mutex
 	moved     chan struct{} // closed and replaced when pending shrank, or err was set
 	previous  Checkpoint
@@ -70,11 +72,13 @@ type Lane struct {
 	settled   uint64 // of those, lines that are in the log
 	sealing   bool   // an entry is wanted though nothing is pending
 	ended     bool   // a terminal event was handed in
-	running   bool   // a committer is at work
+	committer bool   // there is a goroutine that commits
+	running   bool   // it is at work, or has been set to
 	err       error
 	appended  Checkpoint // state of the last entry that is known to be in the log
 	ordinal   int64      // of the last outbox event handed in
 	nextOpen  Unfinished // state after the last entry handed to the committer
+	nextText  []byte     // nextOpen encoded, when it was
 	unclaimed bool       // nothing appended yet
 }
 
@@ -116,6 +120,7 @@ func (b *Bus) OpenLane(ctx context.Context, cfg LaneConfig) (*Lane, error) {
 		run:        escape(cfg.Run.Run),
 		generation: cfg.Generation.String(),
 		moved:      make(chan struct{}),
+		wake:       make(chan struct{}, 1),
 		unclaimed:  true,
 	}
 	ids := len(l.thread) + len(l.run) + len(cfg.Execution) + len(cfg.Writer)
@@ -192,7 +197,7 @@ func (l *Lane) inherit(cp Checkpoint) error {
 	}
 	l.previous, l.appended = cp, cp
 	l.ordinal = max(l.ordinal, cp.Ordinal) // what was handed in meanwhile is on its way
-	l.nextOpen = Unfinished{Items: append([]Item(nil), cp.Open.Items...)}
+	l.nextOpen, l.nextText = Unfinished{Items: append([]Item(nil), cp.Open.Items...)}, nil
 	if cp.Writer == l.cfg.Writer {
 		l.nextOpen.Shown, l.nextOpen.Reasoned = cp.Open.Shown, cp.Open.Reasoned
 	}
@@ -322,16 +327,26 @@ func (l *Lane) put(ctx context.Context, n line) error {
 	return nil
 }
 
-// start starts the committer if none is at work. l.mu is held.
+// start sets the committer to work if it is idle. l.mu is held.
 func (l *Lane) start() {
-	if !l.running {
-		l.running = true
+	if l.running {
+		return
+	}
+	l.running = true
+	if !l.committer {
+		l.committer = true
 		go l.commit()
+		return
+	}
+	select {
+	case l.wake <- struct{}{}:
+	default: // it has been woken and has not looked yet
 	}
 }
 
-// commit publishes what is pending until nothing is. Once the lane is open it is the only caller of publish, and there is
-// one at a time.
+// commit publishes what is pending whenever something is, until the lane is closed. Once the lane is open it is the only
+// caller of publish, and there is one at a time. It is one goroutine for all entries: a new one would grow its stack again
+// for each.
 func (l *Lane) commit() {
 	for {
 		l.mu.Lock()
@@ -339,7 +354,19 @@ func (l *Lane) commit() {
 			l.running = false
 			l.signal()
 			l.mu.Unlock()
-			return
+			select {
+			case <-l.wake:
+				continue
+			case <-l.ctx.Done():
+			}
+			l.mu.Lock()
+			if !l.running {
+				l.committer = false
+				l.mu.Unlock()
+				return
+			}
+			l.mu.Unlock() // set to work just now: that must be answered
+			continue
 		}
 		l.sealing = false
 		lines := l.take()
@@ -391,16 +418,25 @@ func (l *Lane) entry(lines []line) (*nats.Msg, Checkpoint, error) {
 		Ordinal: l.appended.Ordinal, Open: l.nextOpen,
 	}
 	cp.Open.Items = append([]Item(nil), l.nextOpen.Items...)
+	cp.open = l.nextText
 	bodies := make([][]byte, len(lines), len(lines)+1)
 	for i, n := range lines {
 		bodies[i] = n.data
-		cp.Open.apply(n.change)
+		if n.change != (change{}) { // most entries are text, which changes nothing
+			cp.Open.apply(n.change)
+			cp.open = nil
+		}
 		if n.ordinal > 0 {
 			cp.Ordinal = n.ordinal
 		}
 	}
-	m, err := l.message(bodies, cp)
-	return m, cp, err
+	if cp.open == nil {
+		var err error
+		if cp.open, err = cp.Open.encode(); err != nil {
+			return nil, cp, err
+		}
+	}
+	return l.message(bodies, cp), cp, nil
 }
 
 // publish appends one entry under the fence and returns when it is known to be in the log. No lines make an entry that
@@ -513,7 +549,7 @@ func (l *Lane) landed(cp Checkpoint, seq uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	cp.Sequence = seq
-	l.appended, l.nextOpen, l.unclaimed = cp, cp.Open, false
+	l.appended, l.nextOpen, l.nextText, l.unclaimed = cp, cp.Open, cp.open, false
 }
 
 // Err returns the error that ended the lane, or nil.
