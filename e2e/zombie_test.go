@@ -121,6 +121,7 @@ func TestZombies(t *testing.T) {
 	}{
 		{"frozen in the middle of its stream", testFrozenInStream},
 		{"frozen before its first read", testFrozenBeforeRead},
+		{"frozen before its first read, awake while its successor speaks", testAwakeBesideSuccessor},
 		{"frozen before it could end the run", testFrozenBeforeEnd},
 		{"frozen with a publish on its way", testFrozenInPublish},
 		{"frozen in a tool", testFrozenInTool},
@@ -177,6 +178,30 @@ func testFrozenBeforeRead(t *testing.T, s *stack, z *zombie) {
 	s.wantUntouched(t, input.ThreadID, log)
 	if n := s.asked(question); n != 1 {
 		t.Errorf("the model was asked %d times, want once: an attempt that is late must not even ask", n)
+	}
+}
+
+// The sequence that the zombie reads is the newest there is. Only its generation tells that it has no right to go on from
+// there; it would end its rightful successor.
+func testAwakeBesideSuccessor(t *testing.T, s *stack, z *zombie) {
+	hold := newHold()
+	question := s.script("Answer", modeltest.Text("A ", "whole ", "answer.").HoldAfter(1, hold))
+	input := ask(question)
+	z.nats.hold()
+	w := s.watch(t, agentDesk, input)
+	w.untilOpen(t)
+	s.begun(t, activityGenerate, input.ThreadID)
+	z.die(t)
+	w.untilText(t, "A ")
+	log := s.threadLog(t, input.ThreadID)
+
+	z.wake(t)
+	z.failed(t, activityGenerate, input.ThreadID)
+	s.wantUntouched(t, input.ThreadID, log)
+	s.model.Release(hold)
+	wantWhole(t, s, question, input, w)
+	if n := s.asked(question); n != 1 {
+		t.Errorf("the model was asked %d times, want once", n)
 	}
 }
 
