@@ -195,6 +195,7 @@ func TestReadingAFanout(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		closeAtEnd(t, l)
 		return l
 	}
 	live := r.ask(http.MethodGet, events("t1", "r1"), "")

@@ -246,6 +246,7 @@ func (r *rig) writeAs(key eventbus.RunKey, number, attempt int64) *author {
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	closeAtEnd(r.t, lane)
 	r.engine.mu.Lock()
 	defer r.engine.mu.Unlock()
 	if k := key.Tenant + "\x00" + key.Thread; r.engine.threads[k] == nil || r.engine.threads[k].run != key.Run {
@@ -488,4 +489,11 @@ func (s *stream) text() string {
 		s.t.Fatal(err)
 	}
 	return string(data)
+}
+
+// closeAtEnd closes a lane that a test may leave open, as a writer that dies does.
+func closeAtEnd(t testing.TB, lane *eventbus.Lane) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	t.Cleanup(func() { _ = lane.Close(ctx) })
 }

@@ -105,8 +105,10 @@ func (g *Gateway) stream(w http.ResponseWriter, r *http.Request, key eventbus.Ru
 func (g *Gateway) relay(ctx context.Context, r *http.Request, out *response, key eventbus.RunKey,
 	next func(context.Context) (*eventbus.Entry, error), lost func() bool,
 ) {
+	beating, stop := g.heartbeat(ctx, next)
+	defer stop()
 	for {
-		e, err := g.heartbeat(ctx, next)
+		e, err := beating()
 		switch {
 		case err == nil:
 			err = out.entry(g.bus.Epoch(), e, 0)
@@ -142,15 +144,33 @@ var (
 	errClient  = errors.New("client does not take what it is sent")
 )
 
-// heartbeat is next with the heartbeat as its time-out.
-func (g *Gateway) heartbeat(ctx context.Context, next func(context.Context) (*eventbus.Entry, error)) (*eventbus.Entry, error) {
-	wait, cancel := context.WithTimeout(ctx, g.opt.Heartbeat)
-	defer cancel()
-	e, err := next(wait)
-	if err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-		return nil, errSilence
-	}
-	return e, err
+// heartbeat returns next with the time of a heartbeat as its time-out, which is errSilence. A context lasts for as many
+// entries as come in that time: one for each would be a twentieth of a gateway's CPU time in a slow stream. stop must be
+// called at the end.
+func (g *Gateway) heartbeat(ctx context.Context, next func(context.Context) (*eventbus.Entry, error)) (beating func() (*eventbus.Entry, error), stop func()) {
+	since := time.Now() // of the last entry or silence
+	wait, cancel := context.WithDeadline(ctx, since.Add(g.opt.Heartbeat))
+	return func() (*eventbus.Entry, error) {
+		for {
+			e, err := next(wait)
+			if err == nil {
+				since = time.Now()
+				return e, nil
+			}
+			if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+				return nil, err
+			}
+			silent := time.Since(since) >= g.opt.Heartbeat
+			if silent {
+				since = time.Now()
+			}
+			cancel()
+			wait, cancel = context.WithDeadline(ctx, since.Add(g.opt.Heartbeat))
+			if silent {
+				return nil, errSilence
+			}
+		}
+	}, func() { cancel() }
 }
 
 // lost is called by every reader of a run at its heartbeat; one of them looks after the run. It reports whether the run is
