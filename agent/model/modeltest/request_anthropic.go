@@ -344,19 +344,23 @@ func checkImage(at string, b block) string {
 	return ""
 }
 
-// checkThinking wants the thinking behind a call back while its result is looked at.
+// checkThinking wants the turn that is to be continued to have begun with thinking.
 func (r *messagesRequest) checkThinking() string {
-	if r.Thinking.Type != "enabled" || len(r.Messages) < 2 {
+	if r.Thinking.Type != "enabled" {
 		return ""
 	}
-	last := r.Messages[len(r.Messages)-1].blocks
-	if last[0].Type != "tool_result" {
+	for i, m := range slices.Backward(r.Messages) {
+		if m.Role != "user" || !slices.ContainsFunc(m.blocks, func(b block) bool { return b.Type != "tool_result" }) {
+			continue
+		}
+		if i+1 == len(r.Messages) {
+			return ""
+		}
+		if found := r.Messages[i+1].blocks[0].Type; found != "thinking" && found != "redacted_thinking" {
+			return fmt.Sprintf("messages.%d.content.0.type: expected `thinking` or `redacted_thinking`, but found `%s`; "+
+				"when `thinking` is enabled, a final `assistant` message must start with a thinking block", i+1, found)
+		}
 		return ""
-	}
-	at := len(r.Messages) - 2
-	if found := r.Messages[at].blocks[0].Type; found != "thinking" && found != "redacted_thinking" {
-		return fmt.Sprintf("messages.%d.content.0.type: expected `thinking` or `redacted_thinking`, but found `%s`; "+
-			"when `thinking` is enabled, a final `assistant` message must start with a thinking block", at, found)
 	}
 	return ""
 }

@@ -142,7 +142,7 @@ func (m *completions) media(p agui.ContentPart) (out part, ok bool) {
 		}[media.MimeType]
 		return part{Type: "input_audio", InputAudio: &inputAudio{Data: media.Data, Format: format}}, ok
 	case p.Type == agui.PartDocument && media.Handle != "":
-		theirs := media.Provider == "" || media.Provider == strings.ToLower(m.config.Provider)
+		theirs := media.Provider != "" && media.Provider == strings.ToLower(m.config.Provider)
 		return part{Type: "file", File: &file{ID: media.Handle}}, theirs
 	case p.Type == agui.PartDocument && media.MimeType == "application/pdf" && media.Data != "":
 		return part{Type: "file", File: &file{Name: "document.pdf", Data: "data:application/pdf;base64," + media.Data}}, true

@@ -13,6 +13,13 @@ import (
 
 func encoded(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
 
+// kept is a document that a provider holds under a handle.
+func kept(provider, handle string) agui.ContentPart {
+	p := agui.FilePart(agui.PartDocument, handle)
+	p.Source.Provider = &provider
+	return p
+}
+
 func TestMediaGoWhereTheyCanBeShown(t *testing.T) {
 	png := encoded("\x89PNG\r\n\x1a\n…")
 	pdf := encoded("%PDF-1.7 …")
@@ -21,7 +28,8 @@ func TestMediaGoWhereTheyCanBeShown(t *testing.T) {
 			agui.DataPart(agui.PartDocument, "text/markdown; charset=utf-8", encoded("# Title")),
 			agui.DataPart(agui.PartDocument, "application/pdf", pdf),
 			agui.DataPart(agui.PartAudio, "audio/mpeg", "aGk="),
-			agui.FilePart(agui.PartDocument, "file-1"),
+			kept("OpenAI", "file-1"),
+			agui.FilePart(agui.PartDocument, "file-2"),
 			agui.URLPart(agui.PartImage, "data:image/gif;base64,"+png),
 			agui.URLPart(agui.PartImage, "file:///etc/passwd"),
 		)},
@@ -42,6 +50,7 @@ func TestMediaGoWhereTheyCanBeShown(t *testing.T) {
 				{"type":"text","text":"# Title"},
 				{"type":"text","text":"[document left out: it cannot be shown to this model]"},
 				{"type":"text","text":"[audio left out: it cannot be shown to this model]"},
+				{"type":"text","text":"[document left out: it cannot be shown to this model]"},
 				{"type":"text","text":"[document left out: it cannot be shown to this model]"},
 				{"type":"image_url","image_url":{"url":"data:image/png;base64,` + png + `"}},
 				{"type":"text","text":"[image left out: it cannot be shown to this model]"}]},
@@ -64,6 +73,7 @@ func TestMediaGoWhereTheyCanBeShown(t *testing.T) {
 				{"type":"file","file":{"filename":"document.pdf","file_data":"data:application/pdf;base64,` + pdf + `"}},
 				{"type":"input_audio","input_audio":{"data":"aGk=","format":"mp3"}},
 				{"type":"file","file":{"file_id":"file-1"}},
+				{"type":"text","text":"[document left out: it cannot be shown to this model]"},
 				{"type":"text","text":"[image left out: it cannot be shown to this model]"},
 				{"type":"text","text":"[image left out: it cannot be shown to this model]"}]},
 			{"role":"assistant","content":null,"tool_calls":[
@@ -77,7 +87,7 @@ func TestMediaGoWhereTheyCanBeShown(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			h, config := serve(t, modeltest.Text("Well."))
-			config.Media = test.media
+			config.Media, config.Provider = test.media, "openai"
 			got := sent(t, newModel(t, config), h, req)["messages"]
 			var want any
 			decode(t, []byte(test.want), &want)
