@@ -111,7 +111,8 @@ func TestSilenceEndsTheCall(t *testing.T) {
 		{"between two pieces", words.StallAfter(2), anthropic.Config{IdleTimeout: moment}, "the provider fell silent for 200ms"},
 		{
 			"never quite", modeltest.Raw(strings.SplitAfter(strings.Repeat("data: {\"type\":\"ping\"}\n\n", 1000), "\n\n")...).Paced(moment / 4),
-			anthropic.Config{IdleTimeout: 10 * moment, TotalTimeout: moment}, "the answer took longer than 200ms",
+			anthropic.Config{IdleTimeout: 10 * moment, TotalTimeout: moment},
+			"the answer took longer than 200ms",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
