@@ -367,6 +367,9 @@ func (g *Generator) patch(doc json.RawMessage) agui.Patch {
 		switch o.Op {
 		case agui.PatchMove, agui.PatchCopy:
 			o.From = new(g.pointer())
+			if o.Path == "" && g.chance(80) {
+				o.Path = "/c" // few mean the whole document
+			}
 		case agui.PatchRemove:
 		default:
 			o.Value = g.value(2)
