@@ -1,0 +1,208 @@
+// Command bench measures Holdfast against the bare engine that it stands on, in the same run and on the same servers:
+// a plain Temporal workflow where a run is measured, a plain JetStream publish and core subscription where the log is, a
+// plain HTTP handler where a waiting reader is.
+//
+//	go run ./e2e/bench                            all sections, a table at the end
+//	go run ./e2e/bench -only w1,delivery          two of them
+//	go run ./e2e/bench -quick                     all, small, in under a minute: does it still work?
+//	go run ./e2e/bench -write docs/benchmarks.md  all, and the document with them
+//
+// # What is started
+//
+// One process each for Temporal (devserver, on an SQLite file), NATS (JetStream on files), a fake model provider, a
+// Holdfast worker, a Holdfast gateway and a worker of bare Temporal workflows; the clients are this process. All
+// listen on the loopback interface, keep their files in a temporary folder, and end with this process however it ends.
+//
+// # What is compared
+//
+// Rounds of Holdfast and of the bare engine alternate, so that whatever else the machine does meets both. Absolute times
+// depend on the machine and on what else runs there; ratios and CPU times much less. Nothing here is an assertion about
+// time. It is an error, and there are no numbers, if a run does not deliver exactly the events it should.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// section is a group of measurements that can be asked for by its name.
+type section struct {
+	name, about string
+	measure     func(context.Context, *bench) error
+}
+
+var sections = []section{
+	{"w1", "the reference run", measureReference},
+	{"paced", "the reference run at 20 ms per delta", measurePaced},
+	{"first", "time to the first event", measureFirst},
+	{"delivery", "from append to a client", measureDelivery},
+	{"fanout", "many readers of one run", measureFanout},
+	{"rate", "runs per second", measureRate},
+	{"history", "size of a run's history", measureHistory},
+	{"memory", "idle readers", measureMemory},
+}
+
+type options struct {
+	only    []string
+	quick   bool
+	keep    bool
+	write   string
+	profile string
+	timeout time.Duration
+}
+
+func main() {
+	if role := os.Getenv(roleVariable); role != "" {
+		if err := child(role); err != nil {
+			fmt.Fprintf(os.Stderr, "%s: %v\n", role, err)
+			os.Exit(1)
+		}
+		return
+	}
+	opt, err := parseFlags()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	ctx, cancel := context.WithTimeoutCause(ctx, opt.timeout, fmt.Errorf("not done within %s (-timeout)", opt.timeout))
+	defer cancel()
+	if err := run(ctx, opt); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+func parseFlags() (options, error) {
+	var opt options
+	var only string
+	var names []string
+	for _, s := range sections {
+		names = append(names, s.name)
+	}
+	flag.StringVar(&only, "only", "", "measure only these `sections`, separated by commas: "+strings.Join(names, ", "))
+	flag.BoolVar(&opt.quick, "quick", false, "small counts: shows that everything works, and numbers of little worth")
+	flag.StringVar(&opt.write, "write", "", "write the document with the results to this `file`")
+	flag.StringVar(&opt.profile, "profile", "", "write CPU and allocation profiles of worker and gateway, for each section, to this `folder`; costs a little CPU itself")
+	flag.BoolVar(&opt.keep, "keep", false, "keep the temporary folder with data and logs")
+	flag.DurationVar(&opt.timeout, "timeout", 20*time.Minute, "give up after this `time`")
+	flag.Parse()
+	if flag.NArg() > 0 {
+		return opt, fmt.Errorf("unexpected argument %q, see -h", flag.Arg(0))
+	}
+	if only != "" {
+		opt.only = strings.Split(only, ",")
+	}
+	for _, name := range opt.only {
+		if !slices.Contains(names, name) {
+			return opt, fmt.Errorf("there is no section %q; there are %s", name, strings.Join(names, ", "))
+		}
+	}
+	switch {
+	case opt.write != "" && (only != "" || opt.quick || opt.profile != ""):
+		return opt, errors.New("-write wants a whole run, without -only, -quick and -profile")
+	case runtime.GOOS != "linux":
+		return opt, errors.New("CPU time and memory of other processes are read from /proc: this program runs on Linux only")
+	case os.Getenv(devserverVariable) == "":
+		return opt, fmt.Errorf("%s must name the devserver binary; `make bench` sets it", devserverVariable)
+	}
+	return opt, nil
+}
+
+// bench is what the sections measure with.
+type bench struct {
+	*stack
+	quick  bool
+	report *report
+	prefix string // of ids, new with each start
+	count  int
+}
+
+func run(ctx context.Context, opt options) (err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stack, err := startStack(ctx, opt.keep, cancel)
+	defer func() {
+		if cause := context.Cause(ctx); err != nil && cause != nil {
+			err = cause // says why, where err says only that it was cancelled
+		}
+		err = errors.Join(err, stack.stop())
+	}()
+	if err != nil {
+		return err
+	}
+	b := &bench{stack: stack, quick: opt.quick, prefix: fmt.Sprintf("%x", time.Now().UnixMilli()), report: newReport(stack)}
+	progress("warming up")
+	if err := b.warmUp(ctx); err != nil {
+		return fmt.Errorf("warm up: %w", err)
+	}
+	for _, s := range sections {
+		if len(opt.only) > 0 && !slices.Contains(opt.only, s.name) {
+			continue
+		}
+		progress("%s: %s", s.name, s.about)
+		b.report.begin(s.name, s.about)
+		measure := func() error { return s.measure(ctx, b) }
+		if opt.profile != "" {
+			measure = func() error { return b.profiled(ctx, opt.profile, s) }
+		}
+		if err := measure(); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	fmt.Print(b.report.table())
+	if opt.write != "" {
+		return b.report.write(opt.write)
+	}
+	return nil
+}
+
+// choose is the count for a whole run or, with -quick, the small one.
+func (b *bench) choose(whole, quick int) int {
+	if b.quick {
+		return quick
+	}
+	return whole
+}
+
+// next returns an id that no other run of this start has.
+func (b *bench) next(kind string) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.count++
+	return b.id(kind)
+}
+
+// last returns the id that next returned last.
+func (b *bench) last(kind string) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.id(kind)
+}
+
+func (b *bench) id(kind string) string { return fmt.Sprintf("%s-%s-%d", kind, b.prefix, b.count) }
+
+// warmUp fills caches and connection pools on both sides.
+func (b *bench) warmUp(ctx context.Context) error {
+	n := b.choose(24, 4)
+	if _, _, err := drive(ctx, 8, n, func(ctx context.Context) (timing, error) { return b.referenceRun(ctx, agentReference) }); err != nil {
+		return err
+	}
+	_, _, err := drive(ctx, 8, n, func(ctx context.Context) (timing, error) { return b.bareReference(ctx, agentReference) })
+	return err
+}
+
+func progress(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "%s  %s\n", time.Now().Format(time.TimeOnly), fmt.Sprintf(format, args...))
+}
