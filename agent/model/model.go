@@ -34,7 +34,7 @@
 // fails before its first word, and [Shared] lets all runs of a process wait when
 // the provider wants to be left alone. They go together:
 //
-//	m := model.Failover(log, model.Shared(first), model.Shared(second))
+//	m := model.Failover(model.Shared(first), model.Shared(second))
 //
 // # Writing a Model
 //
