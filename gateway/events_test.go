@@ -199,7 +199,9 @@ func TestReadingAFanout(t *testing.T) {
 		return l
 	}
 	live := r.ask(http.MethodGet, events("t1", "r1"), "")
-	lanes := []*author{{r, key, lane(eventbus.MainLane, 2)}, {r, key, lane("1", 3)}, {r, key, lane("2", 4)}}
+	lanes := []*author{
+		{r: r, key: key, lane: lane(eventbus.MainLane, 2)}, {r: r, key: key, lane: lane("1", 3)}, {r: r, key: key, lane: lane("2", 4)},
+	}
 	want := []string{"RUN_STARTED"}
 	for i := range 12 {
 		lanes[i%3].says(&agui.Custom{Name: "n", Value: []byte("1")}, &agui.TextMessageContent{MessageID: "m", Delta: string(rune('a' + i))})

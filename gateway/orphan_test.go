@@ -117,7 +117,6 @@ func TestLateWriterOfAnEndedRunIsFenced(t *testing.T) {
 			t.Error("a late event was appended")
 		}
 	}
-	_ = w.lane.Close(t.Context())
 	same(t, "log", want, r.ask(http.MethodGet, events("t1", "r1"), "").whole())
 }
 

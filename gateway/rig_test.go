@@ -3,7 +3,6 @@ package gateway_test
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -105,7 +104,6 @@ type engine struct {
 	asked   int
 	clock   int64
 	down    bool
-	started chan string // gets the run id of each start, if somebody listens
 	onStart func(tenant string, input *agui.RunAgentInput, digest string)
 }
 
@@ -230,6 +228,7 @@ type author struct {
 	r    *rig
 	key  eventbus.RunKey
 	lane *eventbus.Lane
+	left bool
 }
 
 // write opens the log of a run on thread t1 of the default tenant.
@@ -252,7 +251,13 @@ func (r *rig) writeAs(key eventbus.RunKey, number, attempt int64) *author {
 	if k := key.Tenant + "\x00" + key.Thread; r.engine.threads[k] == nil || r.engine.threads[k].run != key.Run {
 		r.engine.threads[k] = &execution{run: key.Run, start: 1, open: true}
 	}
-	return &author{r, key, lane}
+	a := &author{r: r, key: key, lane: lane}
+	r.t.Cleanup(func() {
+		if !a.left {
+			_ = lane.Close(context.Background()) // the log may be gone
+		}
+	})
+	return a
 }
 
 // says appends events as one entry.
@@ -282,6 +287,7 @@ func (a *author) started(digest string) agui.Event {
 // leaves ends the writer, and with it nothing of the run.
 func (a *author) leaves() {
 	a.r.t.Helper()
+	a.left = true
 	if err := a.lane.Close(a.r.t.Context()); err != nil {
 		a.r.t.Fatal(err)
 	}
@@ -477,9 +483,6 @@ func same(t *testing.T, what string, want, got any) {
 }
 
 var ten = []string{"RUN_STARTED", "TEXT_MESSAGE_START", "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "TEXT_MESSAGE_END", "RUN_FINISHED"}
-
-// unique is a run id that no other test has.
-func unique() string { return rand.Text() }
 
 // text is the whole body.
 func (s *stream) text() string {
