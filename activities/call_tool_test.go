@@ -54,11 +54,6 @@ func TestCallToolOutcomes(t *testing.T) {
 		{name: "its own error", fn: returns(nil, tool.Errorf("No such place.")), want: activities.ToolOutcome{Error: "No such place."}},
 		{name: "any other error", fn: returns(nil, errors.New("open /etc/secret")), want: activities.ToolOutcome{Error: "The tool do failed."}},
 		{name: "a panic", fn: func(context.Context, *tool.Call, place) (any, error) { panic("boom at /src/secret.go") }, want: activities.ToolOutcome{Error: "The tool do failed."}},
-		{name: "a nil map", fn: func(context.Context, *tool.Call, place) (any, error) {
-			var m map[string]int
-			m["x"] = 1
-			return m, nil
-		}, want: activities.ToolOutcome{Error: "The tool do failed."}},
 		{name: "bad arguments", fn: returns("", nil), args: `{"plce":"x"}`, want: activities.ToolOutcome{Error: `arguments: unknown field "plce" (it has "place")`}},
 		{name: "arguments that are no JSON", fn: returns("", nil), args: `{"place`, want: activities.ToolOutcome{Error: `arguments: not valid JSON: they end too early`}},
 		{name: "retryable, once only", fn: returns(nil, retryable), want: activities.ToolOutcome{Error: "The shop is closed."}},

@@ -162,7 +162,8 @@ func TestGenerateClosesItsBracketsWhenCancelled(t *testing.T) {
 		"text":      {[]string{"Hel"}, "+ Hel", []string{"TEXT m1", "+ Hel", "END m1"}},
 		"reasoning": {[]string{"~Hm"}, "~ Hm", []string{"SPAN m1-reasoning", "THINK m1-reasoning", "~ Hm", "THINK END m1-reasoning", "SPAN END m1-reasoning"}},
 		"both": {
-			[]string{"Hel", "~Hm"}, "~ Hm",
+			[]string{"Hel", "~Hm"},
+			"~ Hm",
 			[]string{"TEXT m1", "+ Hel", "SPAN m1-reasoning", "THINK m1-reasoning", "~ Hm", "THINK END m1-reasoning", "SPAN END m1-reasoning", "END m1"},
 		},
 	}

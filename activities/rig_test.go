@@ -2,7 +2,6 @@ package activities_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -397,15 +396,6 @@ func application(t *testing.T, err error) *temporal.ApplicationError {
 		t.Fatalf("got %v (%T), want an application error", err, err)
 	}
 	return app
-}
-
-func encode(t *testing.T, e agui.Event) json.RawMessage {
-	t.Helper()
-	data, err := agui.Encode(e)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
 }
 
 // published makes a function with a result of Publish, which has none.

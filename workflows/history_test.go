@@ -438,11 +438,12 @@ func TestHistoryDoesNotGrowWithTokens(t *testing.T) {
 			t.Errorf("%d deltas are in the log, want %d", deltas, n)
 		}
 		s.histories(key) // waits until it is closed
-		d, err := s.temporal.DescribeWorkflowExecution(t.Context(), subject.WorkflowID(key.Tenant, key.Thread), "")
+		d, err := s.temporal.DescribeWorkflow(t.Context(), subject.WorkflowID(key.Tenant, key.Thread), "")
 		if err != nil {
 			t.Fatal(err)
 		}
-		sizes[n] = [2]int64{d.WorkflowExecutionInfo.HistoryLength, d.WorkflowExecutionInfo.HistorySizeBytes}
+		info := d.RawResponse.WorkflowExecutionInfo
+		sizes[n] = [2]int64{info.HistoryLength, info.HistorySizeBytes}
 	}
 	short, long := sizes[200], sizes[20_000]
 	if short[0] != long[0] {

@@ -369,11 +369,12 @@ func brief(e agui.Event) string {
 	case *agui.RunStarted:
 		return "STARTED " + string(e.RunID)
 	case *agui.RunFinished:
-		text := "FINISHED " + string(e.Outcome.Type)
+		var text strings.Builder
+		text.WriteString("FINISHED " + string(e.Outcome.Type))
 		for _, id := range e.Outcome.PendingToolCallIDs {
-			text += " pending " + string(id)
+			text.WriteString(" pending " + string(id))
 		}
-		return text
+		return text.String()
 	case *agui.RunError:
 		return "ERROR " + *e.Code
 	case *agui.TextMessageStart:
@@ -406,17 +407,18 @@ func shorten(text string) string {
 func talk(messages []agui.Message) []string {
 	var list []string
 	for _, m := range messages {
-		line := string(m.Role) + " " + string(m.ID)
+		var line strings.Builder
+		line.WriteString(string(m.Role) + " " + string(m.ID))
 		if m.ToolCallID != "" {
-			line += " for " + string(m.ToolCallID)
+			line.WriteString(" for " + string(m.ToolCallID))
 		}
 		if text := m.Content.Text(); text != "" {
-			line += ": " + shorten(text)
+			line.WriteString(": " + shorten(text))
 		}
 		for _, c := range m.ToolCalls {
-			line += " [" + string(c.ID) + " " + c.Function.Name + c.Function.Arguments + "]"
+			line.WriteString(" [" + string(c.ID) + " " + c.Function.Name + c.Function.Arguments + "]")
 		}
-		list = append(list, line)
+		list = append(list, line.String())
 	}
 	return list
 }
