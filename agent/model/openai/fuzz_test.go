@@ -24,18 +24,21 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 // answering is a model whose provider answers with the body.
 func answering(t testing.TB, contentType string, body []byte) model.Model {
 	t.Helper()
-	m, err := openai.New(openai.Config{Model: "m", HTTPClient: &http.Client{
-		Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
-			return &http.Response{
-				StatusCode: http.StatusOK, Request: r,
-				Header: http.Header{"Content-Type": {contentType}}, Body: io.NopCloser(bytes.NewReader(body)),
-			}, nil
-		}),
-	}})
+	m, err := openai.New(openai.Config{Model: "m", HTTPClient: client(contentType, body)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return m
+}
+
+// client answers every request with the body.
+func client(contentType string, body []byte) *http.Client {
+	return &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		return &http.Response{
+			StatusCode: http.StatusOK, Request: r,
+			Header: http.Header{"Content-Type": {contentType}}, Body: io.NopCloser(bytes.NewReader(body)),
+		}, nil
+	})}
 }
 
 // FuzzAnswer plays damaged answers: the outcome is a turn that may be acted on, or
@@ -140,14 +143,18 @@ func FuzzHistory(f *testing.F) {
 	})
 }
 
-// BenchmarkStream is the cost of one turn of 200 deltas without a network.
-func BenchmarkStream(b *testing.B) {
+// words is a turn of 200 deltas.
+func words() []byte {
 	pieces := make([]string, 0, 202)
 	for range 200 {
 		pieces = append(pieces, `{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1764460800,"model":"m","choices":[{"index":0,"delta":{"content":"word "},"finish_reason":null}]}`)
 	}
-	body := []byte("data: " + strings.Join(append(pieces, finish("stop"), done), "\n\ndata: ") + "\n\n")
-	m := answering(b, "text/event-stream", body)
+	return []byte(recorded(append(pieces, finish("stop"), done)...))
+}
+
+// BenchmarkStream is the cost of one turn of 200 deltas without a network.
+func BenchmarkStream(b *testing.B) {
+	m := answering(b, "text/event-stream", words())
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := model.Collect(m.Stream(b.Context(), ask("?")), nil); err != nil {
