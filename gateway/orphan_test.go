@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"net/http"
+	"slices"
 	"sync"
 	"testing"
 
@@ -68,6 +69,18 @@ func TestRunWithoutAnExecutionIsEnded(t *testing.T) {
 		same(t, "again", []string{"RUN_STARTED", "RUN_ERROR RUN_LOST"}, brief(r.post(input("r1", "Hi")).whole()))
 		same(t, "the reader that was there", []string{"RUN_ERROR RUN_LOST"}, brief(s.whole()))
 		same(t, "starts", []string{"clerk on q: r1"}, r.engine.startedRuns())
+	})
+	t.Run("before the thread's next run begins", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t)
+		w := begin(r)
+		r.engine.close(w.key)
+		r.playing(true)
+		r.post(input("r2", "Hi")).whole()
+		s := r.ask(http.MethodGet, "/threads/t1/events", "")
+		want := slices.Concat([]string{"RUN_STARTED", "TEXT_MESSAGE_START", "1", "RUN_ERROR RUN_LOST"}, ten)
+		same(t, "thread", want, brief(s.take(len(want))))
+		s.leave()
 	})
 	t.Run("by two gateways at once", func(t *testing.T) {
 		t.Parallel()

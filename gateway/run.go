@@ -61,6 +61,11 @@ func (g *Gateway) postRun(w http.ResponseWriter, r *http.Request, p Principal) e
 	if err := g.refuseDraining(); err != nil {
 		return err
 	}
+	if after > 0 {
+		if err := g.endLast(r.Context(), key); err != nil {
+			return err
+		}
+	}
 	switch started, err := g.start(r.Context(), p, name, digest, input, key); {
 	case errors.Is(err, errBusy):
 		g.refuse(w, codeThreadBusy, messageThreadBusy)
@@ -176,6 +181,37 @@ func (g *Gateway) ended(ctx context.Context, key eventbus.RunKey) (bool, error) 
 		return false, logError(err)
 	}
 	return run.Terminal, nil
+}
+
+// endLast ends the thread's last run if its execution is gone and it has no end. An end that came only when the next run
+// has begun would lie behind that run's entries, and readers of a thread, who take one run after the other, would pass
+// over them.
+func (g *Gateway) endLast(ctx context.Context, thread eventbus.RunKey) error {
+	last, err := g.bus.LastRun(ctx, thread)
+	if errors.Is(err, eventbus.ErrUnknownRun) {
+		return nil
+	}
+	if err != nil {
+		return logError(err)
+	}
+	ended, err := g.ended(ctx, last)
+	switch {
+	case ended:
+		return nil
+	case err == nil:
+		err = g.closeOrphan(ctx, last)
+	}
+	switch _, classed := errors.AsType[*apiError](err); {
+	case err == nil || errors.Is(err, eventbus.ErrUnknownRun):
+		return nil
+	case classed && errors.Is(err, eventbus.ErrGone):
+		return nil // its beginning was deleted; it is nobody's last run any more
+	case classed:
+		return err
+	case errors.Is(err, eventbus.ErrUnavailable):
+		return logAway(err)
+	}
+	return engineAway(err)
 }
 
 // closeOrphan ends the log of a run whose execution is over without having written an end, so that no reader waits for
