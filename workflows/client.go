@@ -21,6 +21,10 @@ import (
 // requestTimeout bounds one call to Temporal's frontend. The SDK retries within it.
 const requestTimeout = 5 * time.Second
 
+// taskTimeout is after how long a worker that was killed while it decided counts as dead. It is what a killed model turn
+// or tool costs, too (activities.HeartbeatTimeout); Temporal's default is twice as long.
+const taskTimeout = 5 * time.Second
+
 // Client starts and steers runs. It is what a gateway uses, and safe for concurrent use.
 type Client struct {
 	temporal client.Client
@@ -79,6 +83,7 @@ func (c *Client) Start(ctx context.Context, tenant, agent, taskQueue, digest str
 	_, err := c.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
 		ID:                    subject.WorkflowID(tenant, string(input.ThreadID)),
 		TaskQueue:             taskQueue,
+		WorkflowTaskTimeout:   taskTimeout,
 		WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
 		// Never "use existing": a run that is ending would swallow the next one.
 		WorkflowIDConflictPolicy:                 enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
