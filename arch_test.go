@@ -41,6 +41,7 @@ var mayImport = []struct {
 	{"agui/jsonpatch", arrows{outside: []string{"jsonpatch"}}},
 	{"agui", arrows{ours: []string{"agui/sse", "agui/jsonpatch"}, outside: []string{"http"}}},
 	{"agui/aguitest", arrows{ours: []string{"agui", "agui/jsonpatch"}}},
+	{"agui/protobuf", arrows{ours: []string{"agui"}, outside: []string{"protowire"}}},
 	{"agui/emit", arrows{ours: []string{"agui", "agui/jsonpatch"}}},
 
 	// The author's side.
@@ -98,12 +99,13 @@ var outside = map[string][]string{
 	"anthropic":   {"github.com/anthropics/anthropic-sdk-go"},
 	"bbolt":       {"go.etcd.io/bbolt"},
 	"http":        {"net/http"},
-	"jsonpatch":   {"github.com/wI2L/jsondiff", "github.com/evanphx/json-patch"},
+	"jsonpatch":   {"github.com/wI2L/jsondiff"},
 	"jsonschema":  {"github.com/google/jsonschema-go"},
 	"mcp":         {"github.com/modelcontextprotocol/go-sdk"},
 	"nats":        {"github.com/nats-io/nats.go", "github.com/synadia-io/orbit.go"},
 	"nats-server": {"github.com/nats-io/nats-server"},
 	"openai":      {"github.com/openai/openai-go"},
+	"protowire":   {"google.golang.org/protobuf/encoding/protowire"},
 	"temporal":    {"go.temporal.io/api", "go.temporal.io/sdk"},
 }
 

@@ -3,6 +3,7 @@ package aguitest
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 
 	"github.com/holdfast-dev/holdfast/agui"
 	"github.com/holdfast-dev/holdfast/agui/jsonpatch"
@@ -391,15 +392,15 @@ func wire(patch jsonpatch.Patch) agui.Patch {
 }
 
 func (g *Generator) pointer() string {
-	path := ""
+	var path strings.Builder
 	for range g.IntN(4) {
 		token := pick(g, "a", "b", "c", "list", "0", "1", "-")
 		if g.options.Odd && g.chance(15) {
 			token = pick(g, "", "~0", "~1", "__proto__", "2", "a~1b")
 		}
-		path += "/" + token
+		path.WriteString("/" + token)
 	}
-	return path
+	return path.String()
 }
 
 // value returns JSON nested so deeply at most.
