@@ -112,6 +112,9 @@ func TestResolveThreadFindsTheRunOfAnEvent(t *testing.T) {
 	if _, _, _, err := b.ResolveThread(testContext(t), inThread(""), id); !errors.Is(err, ErrGone) {
 		t.Errorf("another log's id: %v, want ErrGone", err)
 	}
+	if _, _, _, err := b.ResolveThread(testContext(t), foreign, id); !errors.Is(err, ErrGone) {
+		t.Errorf("another log's id that names another thread's entry here: %v, want ErrGone", err)
+	}
 }
 
 func TestLastRun(t *testing.T) {
