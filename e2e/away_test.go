@@ -19,11 +19,31 @@ func (s *stack) wantStatus(t *testing.T, path string, status int, code string) {
 	}
 }
 
-// The log is away while a model speaks on. Clients are told that it is away, the run loses nothing, and nobody takes it
-// over: its worker is well.
-func TestLogAway(t *testing.T) {
+// Processes that are away for a while, that leave in order, or that lose a run to somebody else.
+func TestComingAndGoing(t *testing.T) {
 	t.Parallel()
 	s := ownStack(t)
+	tests := []struct {
+		name string
+		run  func(t *testing.T, s *stack)
+	}{
+		{"the log is away", testLogAway},
+		{"Temporal is away", testTemporalAway},
+		{"a worker drains", testWorkerDrains},
+		{"a gateway drains", testGatewayDrains},
+		{"a run is terminated before it has begun", testTerminatedWithoutEvents},
+	}
+	for _, c := range tests {
+		t.Run(c.name, func(t *testing.T) {
+			s.mend(t)
+			c.run(t, s)
+		})
+	}
+}
+
+// The log is away while a model speaks on. Clients are told that it is away, the run loses nothing, and nobody takes it
+// over: its worker is well.
+func testLogAway(t *testing.T, s *stack) {
 	hold := newHold()
 	question := s.script("Speak on", modeltest.Text("One, ", "two, ", "three, ", "four.").HoldAfter(2, hold))
 	input := ask(question)
@@ -60,9 +80,7 @@ func TestLogAway(t *testing.T) {
 
 // Temporal is away for longer than a heartbeat may be late. The attempt in hand is given up when it is back, although its
 // worker is well, and must add nothing to its successor's.
-func TestTemporalAway(t *testing.T) {
-	t.Parallel()
-	s := ownStack(t)
+func testTemporalAway(t *testing.T, s *stack) {
 	finished := ask(s.script("Hello", modeltest.Text("Hello.")))
 	before := s.run(t, agentDesk, finished)
 	hold := newHold()
@@ -93,9 +111,7 @@ func TestTemporalAway(t *testing.T) {
 }
 
 // A worker that is told to stop brings to its end what it has begun. Nobody has to take it over.
-func TestWorkerDrains(t *testing.T) {
-	t.Parallel()
-	s := ownStack(t)
+func testWorkerDrains(t *testing.T, s *stack) {
 	hold := newHold()
 	question := s.script("Take your time", modeltest.Text("I ", "do.").HoldAfter(1, hold))
 	input := ask(question)
@@ -121,9 +137,7 @@ func TestWorkerDrains(t *testing.T) {
 }
 
 // A gateway that is told to stop cuts its streams, and their clients go on elsewhere.
-func TestGatewayDrains(t *testing.T) {
-	t.Parallel()
-	s := ownStack(t)
+func testGatewayDrains(t *testing.T, s *stack) {
 	hold := newHold()
 	question := s.script("Take your time", modeltest.Text("I ", "do.").HoldAfter(1, hold))
 	input := ask(question)

@@ -136,6 +136,8 @@ func get(ctx context.Context, url string, header http.Header) (status int, body 
 }
 
 func roundTrip(ctx context.Context, method, url string, body []byte, header http.Header) (int, string, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
 	if err != nil {
 		return 0, "", err

@@ -12,17 +12,16 @@ import (
 	"testing"
 )
 
-// judge is the protocol's conformance kit, copied, because it is installed where it lies.
+// judge is the protocol's conformance kit, copied, because it is installed where it lies. Its check-stream.mjs is run
+// many times by agui-client/judge.mjs.
 var judge struct {
+	node
 	once sync.Once
 	dir  string
 	err  error
 
 	judged, unjudged atomic.Int64
 }
-
-// judges bounds how many verdicts are made at a time: each is a Node process.
-var judges = make(chan struct{}, 2)
 
 func installJudge(kit string) error {
 	j := &judge
@@ -37,6 +36,11 @@ func installJudge(kit string) error {
 		npm.Dir = j.dir
 		if out, err := npm.CombinedOutput(); err != nil {
 			j.err = fmt.Errorf("npm ci in a copy of %s: %w\n%s", kit, err, out)
+			return
+		}
+		var runner string
+		if runner, j.err = filepath.Abs(filepath.Join(clientFolder, "judge.mjs")); j.err == nil {
+			j.err = j.start(j.dir, []string{runner, "check-stream.mjs"})
 		}
 	})
 	return j.err
@@ -67,38 +71,49 @@ func copyFolder(to, from string) error {
 	})
 }
 
-// verdict has the conformance kit judge a stream, in strict mode.
-func verdict(t *testing.T, rec recording) {
+// verdict has the conformance kit judge a stream, in strict mode. Several runs of one thread, in their order, are judged as
+// what a client of the thread has seen.
+func verdict(t *testing.T, runs ...recording) {
 	t.Helper()
 	kit := os.Getenv("HOLDFAST_CONFORMANCE")
 	if kit == "" {
-		judge.unjudged.Add(1)
+		judge.unjudged.Add(int64(len(runs)))
 		t.Log("HOLDFAST_CONFORMANCE is not set: the stream is not judged by the conformance kit")
 		return
 	}
 	if err := installJudge(kit); err != nil {
 		t.Fatal(err)
 	}
-	judges <- struct{}{}
-	defer func() { <-judges }()
 	dir := t.TempDir()
 	stream, input := filepath.Join(dir, "stream.jsonl"), filepath.Join(dir, "input.json")
-	if err := os.WriteFile(stream, []byte(strings.Join(rec.data(), "\n")+"\n"), 0o600); err != nil {
+	var data []string
+	for _, r := range runs {
+		data = append(data, r.data()...)
+	}
+	if err := os.WriteFile(stream, []byte(strings.Join(data, "\n")+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(input, rec.input, 0o600); err != nil {
+	if err := os.WriteFile(input, runs[len(runs)-1].input, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	check := exec.Command("node", "check-stream.mjs", stream, "--strict", "--input", input)
-	check.Dir = judge.dir
-	if out, err := check.CombinedOutput(); err != nil {
-		t.Errorf("the conformance kit refuses the stream (%v):\n%s\n%s", err, out, rec)
+	answer, err := judge.ask(map[string]any{"args": []string{stream, "--strict", "--input", input}})
+	if err != nil {
+		t.Fatalf("ask the conformance kit: %v", err)
 	}
-	judge.judged.Add(1)
+	var sentence struct {
+		Status int    `json:"status"`
+		Output string `json:"output"`
+	}
+	receive(t, answer, &sentence)
+	if sentence.Status != 0 {
+		t.Errorf("the conformance kit refuses the stream:\n%s\n%s", sentence.Output, runs)
+	}
+	judge.judged.Add(int64(len(runs)))
 }
 
 // judging says what was judged and removes the kit's copy.
 func judging() string {
+	judge.stop()
 	if judge.dir != "" {
 		_ = os.RemoveAll(judge.dir)
 	}

@@ -297,7 +297,9 @@ func testKilling(t *testing.T, s *stack, v victim, p point) {
 		t.Errorf("the client that was there all the time (failure %+v) has\n%s\nwant\n%s", live.Failure, live.transcript(), f.transcript())
 	}
 	again := input.next(s.script("And now?", modeltest.Text("Nothing.")))
-	s.proveEnd(t, s.run(t, agentDesk, again))
+	after := s.run(t, agentDesk, again)
+	s.proveEnd(t, after)
+	verdict(t, rec, after)
 }
 
 // wantPaidOnce checks the conversation, that the bill was paid once, and that the model has been told what the client

@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 	}
 	code := m.Run()
 	stopShared()
-	stopReference()
+	reference.stop()
 	if summary := judging(); summary != "" {
 		fmt.Println(summary)
 	}

@@ -49,7 +49,9 @@ func TestTerminatedRunIsClosedForAReader(t *testing.T) {
 	s.prove(t, input, rec)
 
 	again := input.next(s.script("Again", modeltest.Text("Gladly.")))
-	s.proveEnd(t, s.run(t, agentDesk, again))
+	after := s.run(t, agentDesk, again)
+	s.proveEnd(t, after)
+	verdict(t, rec, after)
 }
 
 // A reader that is connected needs nobody else to notice.
@@ -69,9 +71,7 @@ func TestTerminatedRunIsClosedForThoseWhoWait(t *testing.T) {
 
 // Nothing was written when the run was terminated, so there is no log to close. Its reader is told all the same, and the
 // run can be asked for again.
-func TestTerminatedRunWithoutEvents(t *testing.T) {
-	t.Parallel()
-	s := ownStack(t)
+func testTerminatedWithoutEvents(t *testing.T, s *stack) {
 	s.worker.freeze(t)
 	question := s.script("Tell me", modeltest.Text("Once."))
 	input := ask(question)

@@ -1,34 +1,20 @@
 package e2e
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 )
 
 // clientFolder holds the protocol's own client.
 const clientFolder = "agui-client"
 
-// reference is a Node process that drives the protocol's own client, see agui-client/drive.mjs. There is one for all
-// tests, because it takes longer to start than most runs take.
-var reference struct {
-	once sync.Once
-	err  error
-	cmd  *exec.Cmd
-
-	mu      sync.Mutex
-	stdin   io.WriteCloser
-	last    int
-	pending map[int]chan folded
-}
+// reference drives the protocol's own client, see agui-client/drive.mjs.
+var reference node
 
 // message is a message as the protocol's own client holds it.
 type message struct {
@@ -47,7 +33,6 @@ type message struct {
 
 // folded is what an application has at the end of a run.
 type folded struct {
-	ID               int               `json:"id"`
 	Events           []json.RawMessage `json:"events"`
 	Messages         []json.RawMessage `json:"messages"`
 	Outcome          string            `json:"outcome"`
@@ -75,97 +60,25 @@ func requireReference(t *testing.T) {
 	}
 }
 
-func startReference() error {
-	r := &reference
-	r.once.Do(func() {
-		r.pending = map[int]chan folded{}
-		r.cmd = exec.Command("node", "drive.mjs")
-		r.cmd.Dir, r.cmd.WaitDelay = clientFolder, time.Second
-		dieWithParent(r.cmd)
-		var out io.ReadCloser
-		if r.stdin, r.err = r.cmd.StdinPipe(); r.err != nil {
-			return
-		}
-		if out, r.err = r.cmd.StdoutPipe(); r.err != nil {
-			return
-		}
-		if r.err = r.cmd.Start(); r.err == nil {
-			go readAnswers(out)
-		}
-	})
-	return r.err
-}
-
-func readAnswers(out io.Reader) {
-	const maxLine = 64 << 20
-	r := &reference
-	lines := bufio.NewScanner(out)
-	lines.Buffer(nil, maxLine)
-	for lines.Scan() {
-		var f folded
-		if err := json.Unmarshal(lines.Bytes(), &f); err != nil {
-			break
-		}
-		r.mu.Lock()
-		answer := r.pending[f.ID]
-		delete(r.pending, f.ID)
-		r.mu.Unlock()
-		answer <- f
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, answer := range r.pending {
-		close(answer)
-	}
-	r.pending = nil
-}
-
-func stopReference() {
-	if r := &reference; r.cmd != nil && r.cmd.Process != nil {
-		_ = r.stdin.Close()
-		_ = r.cmd.Wait() // its answers are in, and it was told to end
-	}
-}
-
 // drive hands a request to the protocol's own client. The answer comes when the run is over for it.
-func drive(t *testing.T, request map[string]any) <-chan folded {
+func drive(t *testing.T, request map[string]any) <-chan json.RawMessage {
 	t.Helper()
-	if err := startReference(); err != nil {
+	if err := reference.start(clientFolder, []string{"drive.mjs"}); err != nil {
 		t.Fatalf("start the protocol's own client: %v", err)
 	}
-	r := &reference
-	answer := make(chan folded, 1)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.pending == nil {
-		t.Fatal("the protocol's own client has crashed")
-	}
-	r.last++
-	request["id"] = r.last
-	line, err := json.Marshal(request)
+	answer, err := reference.ask(request)
 	if err != nil {
-		t.Fatal(err)
-	}
-	r.pending[r.last] = answer
-	if _, err := r.stdin.Write(append(line, '\n')); err != nil {
 		t.Fatalf("ask the protocol's own client: %v", err)
 	}
 	return answer
 }
 
 // await is the answer to drive.
-func await(t *testing.T, answer <-chan folded) folded {
+func await(t *testing.T, answer <-chan json.RawMessage) folded {
 	t.Helper()
-	select {
-	case f, ok := <-answer:
-		if !ok {
-			t.Fatal("the protocol's own client has crashed")
-		}
-		return f
-	case <-time.After(patience):
-		t.Fatal("the protocol's own client has not come to an end")
-		return folded{}
-	}
+	var f folded
+	receive(t, answer, &f)
+	return f
 }
 
 // transcript shows a conversation as a person would write it down, a line for each thing said.

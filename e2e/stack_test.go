@@ -116,6 +116,11 @@ func openStack(ctx context.Context, temporal string, temporalArgs []string) (_ *
 			s.close()
 		}
 	}()
+	// Needed below and by every test: as long as Temporal takes to start, or longer.
+	go func() { _, _ = binary("gateway") }()
+	if kit := os.Getenv("HOLDFAST_CONFORMANCE"); kit != "" {
+		go func() { _ = installJudge(kit) }()
+	}
 	if s.natsPort, err = freePort(); err != nil {
 		return nil, err
 	}
@@ -300,6 +305,31 @@ func (s *stack) url() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.gateway.url
+}
+
+// mend starts what of the stack is not running, for the next of several tests.
+func (s *stack) mend(t *testing.T) {
+	t.Helper()
+	ctx := t.Context()
+	var err error
+	if !s.temporal.alive() {
+		err = s.restartTemporal(ctx)
+	}
+	if err == nil && !s.nats.alive() {
+		err = s.startNATS(ctx)
+	}
+	if err == nil && !s.worker.alive() {
+		err = s.startWorker()
+	}
+	if err == nil && !s.gateway.alive() {
+		err = s.startGateway(ctx)
+	}
+	if err == nil {
+		err = s.ready(ctx)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // ready waits until the newest gateway serves the agents.

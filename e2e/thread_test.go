@@ -83,14 +83,17 @@ func TestNextRunAtOnce(t *testing.T) {
 	const runs = 30
 	question := s.script("Next?", modeltest.Text("Next."))
 	input := ask(question)
+	var thread []recording
 	for i := range runs {
 		rec := s.run(t, agentDesk, input)
 		s.proveEnd(t, rec)
+		thread = append(thread, rec)
 		if last := rec.last(); last.Type != "RUN_FINISHED" || last.RunID != input.RunID {
 			t.Fatalf("run %d ended with %+v", i, last)
 		}
 		input = input.next(question)
 	}
+	verdict(t, thread...)
 }
 
 // A reader that leaves does not stop the run.
@@ -264,7 +267,7 @@ func TestCancelWithNothingRunning(t *testing.T) {
 	t.Parallel()
 	s := sharedStack(t)
 	input := ask(s.script("Hello", modeltest.Text("Hello.")))
-	s.run(t, agentDesk, input)
+	rec := s.run(t, agentDesk, input)
 	for _, thread := range []string{"nobody", input.ThreadID} {
 		err := eventually(t.Context(), "the thread is closed", func(ctx context.Context) error {
 			status, body, err := roundTrip(ctx, http.MethodPost, s.url()+"/threads/"+thread+"/cancel", nil, nil)
@@ -277,8 +280,7 @@ func TestCancelWithNothingRunning(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// A cancellation that came too late has changed nothing.
-	s.proveEnd(t, s.run(t, agentDesk, input))
+	s.prove(t, input, rec) // a cancellation that came too late has changed nothing
 }
 
 func TestAgentsAreListed(t *testing.T) {
