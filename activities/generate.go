@@ -80,18 +80,19 @@ type speech struct {
 	reasoning agui.MessageID
 
 	speaking, thinking bool
+	spoke              bool // the answer has begun
 	reasoned           bool // a reasoning message is in the client's conversation
 }
 
 func (s *speech) say(ctx context.Context, d model.Delta) error {
+	if d.ReasoningEncrypted != "" {
+		if err := s.seal(ctx, d.ReasoningEncrypted); err != nil {
+			return err
+		}
+	}
 	if d.Reasoning != "" {
-		if !s.thinking {
-			s.thinking, s.reasoned = true, true
-			if err := s.lane.Append(ctx,
-				&agui.ReasoningStart{MessageID: s.reasoning},
-				&agui.ReasoningMessageStart{MessageID: s.reasoning, Role: agui.RoleReasoning}); err != nil {
-				return err
-			}
+		if err := s.think(ctx); err != nil {
+			return err
 		}
 		if err := s.lane.Append(ctx, &agui.ReasoningMessageContent{MessageID: s.reasoning, Delta: d.Reasoning}); err != nil {
 			return err
@@ -104,12 +105,38 @@ func (s *speech) say(ctx context.Context, d model.Delta) error {
 		return err
 	}
 	if !s.speaking {
-		s.speaking = true
+		s.speaking, s.spoke = true, true
 		if err := s.lane.Append(ctx, &agui.TextMessageStart{MessageID: s.message, Role: new(agui.RoleAssistant)}); err != nil {
 			return err
 		}
 	}
 	return s.lane.Append(ctx, &agui.TextMessageContent{MessageID: s.message, Delta: d.Text})
+}
+
+// think opens the reasoning if it is not open.
+func (s *speech) think(ctx context.Context) error {
+	if s.thinking {
+		return nil
+	}
+	s.thinking, s.reasoned = true, true
+	return s.lane.Append(ctx,
+		&agui.ReasoningStart{MessageID: s.reasoning},
+		&agui.ReasoningMessageStart{MessageID: s.reasoning, Role: agui.RoleReasoning})
+}
+
+// seal shows the provider's opaque form of the reasoning, so that the client brings it back with the next run. It needs a
+// message to hang on, an empty one if nothing was shown; that has to stand before the answer, so one that comes too late
+// stays in the workflow's conversation alone.
+func (s *speech) seal(ctx context.Context, value string) error {
+	if !s.reasoned {
+		if s.spoke {
+			return nil
+		}
+		if err := s.think(ctx); err != nil {
+			return err
+		}
+	}
+	return s.lane.Append(ctx, &agui.ReasoningEncryptedValue{Subtype: agui.EncryptedMessage, EntityID: string(s.reasoning), EncryptedValue: value})
 }
 
 func (s *speech) endThinking(ctx context.Context) error {

@@ -63,6 +63,31 @@ func TestGenerateStreamsInBrackets(t *testing.T) {
 			turn: model.Turn{Text: "Hello", Reasoning: "Hm.", Finish: model.FinishStop},
 		},
 		{
+			name: "sealed reasoning that shows nothing", reasoned: true,
+			model: func(_ context.Context, _ model.Request, say func(model.Delta) bool) error {
+				say(model.Delta{ReasoningEncrypted: "sealed"})
+				say(model.Delta{Text: "Hello"})
+				say(model.Delta{Finish: model.FinishStop})
+				return nil
+			},
+			log: []string{
+				"STARTED", "SPAN m1-reasoning", "THINK m1-reasoning", "REASONING_ENCRYPTED_VALUE", "THINK END m1-reasoning", "SPAN END m1-reasoning",
+				"TEXT m1", "+ Hello", "END m1",
+			},
+			turn: model.Turn{Text: "Hello", ReasoningEncrypted: "sealed", Finish: model.FinishStop},
+		},
+		{
+			name: "reasoning that is sealed behind the answer",
+			model: func(_ context.Context, _ model.Request, say func(model.Delta) bool) error {
+				say(model.Delta{Text: "Hello"})
+				say(model.Delta{ReasoningEncrypted: "sealed"})
+				say(model.Delta{Finish: model.FinishStop})
+				return nil
+			},
+			log:  []string{"STARTED", "TEXT m1", "+ Hello", "END m1"},
+			turn: model.Turn{Text: "Hello", ReasoningEncrypted: "sealed", Finish: model.FinishStop},
+		},
+		{
 			name: "calls only",
 			model: func(_ context.Context, _ model.Request, say func(model.Delta) bool) error {
 				asks(say)

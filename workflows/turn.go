@@ -99,8 +99,12 @@ func (s *session) generate(ctx workflow.Context) (agui.MessageID, model.Turn, er
 	}
 	s.outbox.delivered(in.Writing.Outbox)
 	s.usage = addUsage(s.usage, out.Turn.Usage)
-	if out.Reasoned {
-		s.messages = append(s.messages, agui.Message{ID: in.ReasoningID, Role: agui.RoleReasoning, Content: agui.Text(out.Turn.Reasoning)})
+	if sealed := out.Turn.ReasoningEncrypted; out.Reasoned || sealed != "" {
+		m := agui.Message{ID: in.ReasoningID, Role: agui.RoleReasoning, Content: agui.Text(out.Turn.Reasoning)}
+		if sealed != "" {
+			m.EncryptedValue = &sealed
+		}
+		s.messages = append(s.messages, m)
 	}
 	if out.Turn.Text != "" || len(out.Turn.Calls) > 0 {
 		m := agui.Message{ID: out.MessageID, Role: agui.RoleAssistant}

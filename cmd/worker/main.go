@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/agent"
 	"github.com/holdfast-dev/holdfast/agent/model"
+	"github.com/holdfast-dev/holdfast/agent/model/anthropic"
 	"github.com/holdfast-dev/holdfast/agent/model/demo"
 	"github.com/holdfast-dev/holdfast/agent/model/openai"
 	"github.com/holdfast-dev/holdfast/cmd/internal/process"
@@ -31,7 +32,9 @@ It is configured by the environment:
   OPENAI_API_KEY            key of an OpenAI-compatible model; with it or a base URL the agents use that model
   OPENAI_BASE_URL           base URL of any OpenAI-compatible server (Ollama, vLLM, llama.cpp, a hosted one)
   OPENAI_MODEL              model to ask there (default gpt-5-mini)
-                            with neither key nor base URL the agents use the built-in demo model
+  ANTHROPIC_API_KEY         key of Anthropic's models, with ANTHROPIC_BASE_URL and ANTHROPIC_MODEL (default
+                            claude-sonnet-4-5) likewise; the OpenAI-compatible model wins if both are set
+                            with no key and no base URL the agents use the built-in demo model
   HOLDFAST_FILES            folder that researcher may read (default the current one)
   HOLDFAST_ORDERS_FILE      file of the orders store (default orders.db in the user's cache folder)
   HOLDFAST_TASK_QUEUE       Temporal task queue to serve (default holdfast)
@@ -52,8 +55,11 @@ It is configured by the environment:
 SIGTERM drains: nothing new is taken, what has begun may end, and the rest goes on in other workers.
 `
 
-// defaultModel is asked of an OpenAI-compatible server when OPENAI_MODEL is not set.
-const defaultModel = "gpt-5-mini"
+// The models that are asked for when OPENAI_MODEL or ANTHROPIC_MODEL is not set.
+const (
+	defaultOpenAIModel    = "gpt-5-mini"
+	defaultAnthropicModel = "claude-sonnet-4-5"
+)
 
 func main() {
 	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), usage) }
@@ -112,23 +118,35 @@ func configuration(log *slog.Logger) (worker.Config, error) {
 	return cfg, nil
 }
 
-// chosenModel is the OpenAI-compatible one when a key or a base URL is set, and the demo model otherwise.
+// chosenModel is the one whose key or base URL is set, and the demo model otherwise.
 func chosenModel(log *slog.Logger) (model.Model, error) {
-	key, base := os.Getenv("OPENAI_API_KEY"), os.Getenv("OPENAI_BASE_URL")
-	if key == "" && base == "" {
-		log.Info("agents use the demo model; set OPENAI_API_KEY or OPENAI_BASE_URL for a real one")
-		return demo.New(demo.Config{}), nil
+	if key, base := os.Getenv("OPENAI_API_KEY"), os.Getenv("OPENAI_BASE_URL"); key != "" || base != "" {
+		name := orDefault(os.Getenv("OPENAI_MODEL"), defaultOpenAIModel)
+		log.Info("agents use an OpenAI-compatible model", "model", name)
+		m, err := openai.New(openai.Config{APIKey: key, BaseURL: base, Model: name, Logger: log})
+		if err != nil {
+			return nil, fmt.Errorf("model: %w", err)
+		}
+		return model.Shared(m), nil
 	}
-	name := os.Getenv("OPENAI_MODEL")
-	if name == "" {
-		name = defaultModel
+	if key, base := os.Getenv("ANTHROPIC_API_KEY"), os.Getenv("ANTHROPIC_BASE_URL"); key != "" || base != "" {
+		name := orDefault(os.Getenv("ANTHROPIC_MODEL"), defaultAnthropicModel)
+		log.Info("agents use an Anthropic model", "model", name)
+		m, err := anthropic.New(anthropic.Config{APIKey: key, BaseURL: base, Model: name, Logger: log})
+		if err != nil {
+			return nil, fmt.Errorf("model: %w", err)
+		}
+		return model.Shared(m), nil
 	}
-	log.Info("agents use an OpenAI-compatible model", "model", name)
-	m, err := openai.New(openai.Config{APIKey: key, BaseURL: base, Model: name})
-	if err != nil {
-		return nil, fmt.Errorf("model: %w", err)
+	log.Info("agents use the demo model; set OPENAI_API_KEY, OPENAI_BASE_URL or ANTHROPIC_API_KEY for a real one")
+	return demo.New(demo.Config{}), nil
+}
+
+func orDefault(value, otherwise string) string {
+	if value == "" {
+		return otherwise
 	}
-	return m, nil
+	return value
 }
 
 func agents() ([]agent.Agent, error) {
