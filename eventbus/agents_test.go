@@ -119,7 +119,12 @@ func TestAnnouncementsSurviveARestartOfNATS(t *testing.T) {
 	// Nobody can tell whether the worker lives: what is not repeated counts as gone.
 	eventually(t, "writer expired during the outage", func() bool { return !served(d, "writer") })
 	srv.Start()
+	back := time.Now()
 	eventually(t, "writer served again", func() bool { return served(d, "writer") })
+	// Left to itself, package jetstream takes up a lost watch after 20 s.
+	if took := time.Since(back); took > 10*time.Second {
+		t.Errorf("writer served again %s after NATS", took)
+	}
 	leave()
 	eventually(t, "writer signed off", func() bool { return !served(d, "writer") })
 

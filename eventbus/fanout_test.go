@@ -33,7 +33,7 @@ func watchFanout(t *testing.T, url string, opt Options, disturb func()) {
 	worker.loseAck = dice(rnd, 30)
 	gateways := []*Bus{openBus(t, url, opt), openBus(t, url, opt)}
 	for _, gw := range gateways {
-		gw.loseLive = dice(rnd, 33) // 3%
+		gw.loseLive = dice(rnd, 10)
 	}
 	const readers = 12
 	var wg sync.WaitGroup
@@ -185,7 +185,7 @@ func branchOut(ctx context.Context, b *Bus) error {
 			wg.Go(func() { errs <- write(strconv.Itoa(1+lane+4*round), true, 60, fmt.Sprintf("%s.lane%d", name, lane)) })
 		}
 		wg.Go(func() {
-			for i := range 5 {
+			for i := range 20 {
 				if err := write(MainLane, true, 3, fmt.Sprintf("%s.between%d", name, i)); err != nil {
 					errs <- err
 					return

@@ -417,6 +417,17 @@ func takeOvers(t *testing.T, url string, opt Options, generations int, disturb f
 	t.Logf("%d generations, %d entries, %d outbox events", len(seen), len(entries), ordinals)
 }
 
+// An attempt that opens its lane twice has two writers of one generation. Neither takes the other's entries for its own.
+func TestTwoLanesOfOneAttemptLoseNothing(t *testing.T) {
+	t.Parallel()
+	b := newBus(t)
+	first, second := openLane(t, b, writing(1)), openLane(t, b, writing(1))
+	appendAll(t, first, delta("a"))
+	appendAll(t, first, delta("b"))
+	appendAll(t, second, delta("c"))
+	wantTexts(t, texts(t, stored(t, b, testRun)), []string{"a", "b", "c"})
+}
+
 func TestLostAckIsNotAppendedTwice(t *testing.T) {
 	t.Parallel()
 	b := newBus(t)

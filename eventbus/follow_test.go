@@ -155,7 +155,7 @@ func TestResolveRefusesWhatCanNotBeFollowed(t *testing.T) {
 // Whoever follows from the very end of a run that is over is told so, and doesn't wait.
 func TestReaderFromTheEndOfAFinishedRun(t *testing.T) {
 	t.Parallel()
-	b := newBus(t)
+	b := openBus(t, eventbustest.Start(t), Options{checkEvery: time.Hour})
 	ctx := testContext(t)
 	write(t, b, writing(1), delta("a"), finished(testRun))
 	end, err := b.ThreadEnd(ctx, testRun)
