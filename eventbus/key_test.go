@@ -11,7 +11,16 @@ import (
 func TestGenerationsAreTotallyOrdered(t *testing.T) {
 	t.Parallel()
 	ordered := []Generation{
-		{}, {0, 0, 1}, {0, 1, 0}, {0, 1, 2}, {1, 0, 0}, {1, 0, 9}, {1, 2, 1}, {2, 1, 1}, {1 << 60, 1, 1}, {1 << 60, closingNumber, 1},
+		{},
+		{0, 0, 1},
+		{0, 1, 0},
+		{0, 1, 2},
+		{1, 0, 0},
+		{1, 0, 9},
+		{1, 2, 1},
+		{2, 1, 1},
+		{1 << 60, 1, 1},
+		{1 << 60, closingNumber, 1},
 		{math.MaxInt64, math.MaxInt64, math.MaxInt64},
 	}
 	for i, a := range ordered {
