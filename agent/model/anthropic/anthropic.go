@@ -77,6 +77,9 @@ type Config struct {
 	// or [Adaptive]. Zero asks for none. It never takes more than half of what
 	// the answer may have.
 	Thinking int
+	// ThinkingDisplay is "summarized" to see the thinking of models that otherwise
+	// think unseen, "omitted" to save its time; empty leaves it to the model.
+	ThinkingDisplay string
 	// Effort is how thorough the model should be, "low" to "max"; empty leaves it
 	// to the model.
 	Effort string

@@ -44,7 +44,7 @@ var calling = recorded(begin,
 	end(2), end(3), finish("tool_use"), stop)
 
 // seeds is how often each recording is damaged.
-const seeds = 500
+const seeds = 300
 
 func TestDamagedAnswersComeToOneOfFourEnds(t *testing.T) {
 	t.Parallel()

@@ -26,6 +26,7 @@ type request struct {
 type thinking struct {
 	Type         string `json:"type"`
 	BudgetTokens int    `json:"budget_tokens,omitempty"`
+	Display      string `json:"display,omitempty"`
 }
 
 type outputConfig struct {
@@ -178,7 +179,7 @@ func called(c *model.Conversation) []tool {
 func (m *messages) thinking(maxTokens int, sent []message) *thinking {
 	switch {
 	case m.config.Thinking == Adaptive:
-		return &thinking{Type: "adaptive"}
+		return &thinking{Type: "adaptive", Display: m.config.ThinkingDisplay}
 	case m.config.Thinking == 0:
 		return nil
 	}
@@ -190,7 +191,7 @@ func (m *messages) thinking(maxTokens int, sent []message) *thinking {
 		m.config.Logger.Debug("the turn began without thinking and goes on without")
 		return nil
 	}
-	return &thinking{Type: "enabled", BudgetTokens: budget}
+	return &thinking{Type: "enabled", BudgetTokens: budget, Display: m.config.ThinkingDisplay}
 }
 
 // beganThinking reports whether the turn that is to be continued began with

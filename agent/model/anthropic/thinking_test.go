@@ -165,7 +165,7 @@ func TestWhatIsAskedOfThinking(t *testing.T) {
 		{"a budget", anthropic.Config{Thinking: 4096}, 0, []agui.Message{user("?")}, `{"type":"enabled","budget_tokens":4096}`},
 		{"at most half of the answer", anthropic.Config{Thinking: 4096}, 3000, []agui.Message{user("?")}, `{"type":"enabled","budget_tokens":1500}`},
 		{"too little to think with", anthropic.Config{Thinking: 4096}, 2000, []agui.Message{user("?")}, `null`},
-		{"whatever the model likes", anthropic.Config{Thinking: anthropic.Adaptive}, 100, began, `{"type":"adaptive"}`},
+		{"whatever the model likes", anthropic.Config{Thinking: anthropic.Adaptive, ThinkingDisplay: "summarized"}, 100, began, `{"type":"adaptive","display":"summarized"}`},
 		{"a turn that began elsewhere", anthropic.Config{Thinking: 4096}, 0, began, `null`},
 		{"the turn behind it", anthropic.Config{Thinking: 4096}, 0, append(began, user("And?")), `{"type":"enabled","budget_tokens":4096}`},
 	} {

@@ -38,7 +38,7 @@ var calling = recorded(
 	fragment("0", "", "", `lo"}`), fragment("1", "", "", `gen"}`), finish("tool_calls"), done)
 
 // seeds is how often each recording is damaged.
-const seeds = 500
+const seeds = 300
 
 func TestDamagedAnswersComeToOneOfFourEnds(t *testing.T) {
 	t.Parallel()
