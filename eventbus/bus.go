@@ -173,9 +173,13 @@ func Connect(ctx context.Context, url, name string, log *slog.Logger, opts ...na
 	}
 }
 
-// dialing tells a server that is not there yet from a URL or an option that is wrong.
+// dialing tells a server that is not there yet from a URL or an option that is wrong. Errors of parsing and of files look
+// like net.Error, too.
 func dialing(err error) bool {
-	_, network := errors.AsType[net.Error](err)
+	if _, wrong := errors.AsType[*net.AddrError](err); wrong {
+		return false
+	}
+	_, network := errors.AsType[*net.OpError](err)
 	return network || errors.Is(err, nats.ErrNoServers) || errors.Is(err, nats.ErrTimeout) || errors.Is(err, io.EOF)
 }
 
@@ -233,6 +237,9 @@ func (b *Bus) ensure(ctx context.Context) error {
 			if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
 				return unavailable("stream "+b.opt.Stream, err) // another process made it, with settings of its own: look again
 			}
+		}
+		if errors.Is(err, jetstream.ErrInvalidStreamName) {
+			return permanent{fmt.Errorf("stream %q: %w", b.opt.Stream, err)}
 		}
 		if err != nil {
 			if _, ok := errors.AsType[*jetstream.APIError](err); ok && !transient(err) {

@@ -27,10 +27,13 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/contrib/envconfig"
 	tlog "go.temporal.io/sdk/log"
 	sdkworker "go.temporal.io/sdk/worker"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/holdfast-dev/holdfast/activities"
 	"github.com/holdfast-dev/holdfast/agent"
@@ -78,6 +81,10 @@ const (
 	// stickyTimeout is how long a run waits for the worker that has it in memory, before any other takes it. It is what
 	// a killed worker costs the runs that were waiting in it; the SDK's 5 s are for slow networks.
 	stickyTimeout = time.Second
+
+	// deadlockTimeout is after how long workflow code that does not yield counts as stuck. The SDK's 1 s is not enough for
+	// conversations of megabytes on a machine that is short of CPU time.
+	deadlockTimeout = 10 * time.Second
 
 	// heartbeatThrottle keeps cancellation below a second on servers that can't push it.
 	heartbeatThrottle = 800 * time.Millisecond
@@ -131,7 +138,7 @@ func (c *Config) complete(agents []agent.Agent) error {
 			found = append(found, fmt.Errorf("agent %q is given twice", a.Name))
 		}
 		names[a.Name] = true
-		if _, ok := c.Models[a.Model]; !ok {
+		if c.Models[a.Model] == nil {
 			found = append(found, fmt.Errorf("agent %q uses model %q, which is not in Config.Models", a.Name, a.Model))
 		}
 	}
@@ -168,6 +175,7 @@ func Run(ctx context.Context, cfg Config, agents ...agent.Agent) error {
 		MaxHeartbeatThrottleInterval:       heartbeatThrottle,
 		DefaultHeartbeatThrottleInterval:   heartbeatThrottle,
 		WorkerStopTimeout:                  cfg.StopTimeout,
+		DeadlockDetectionTimeout:           deadlockTimeout,
 		OnFatalError:                       func(err error) { fatal <- err },
 	})
 	workflows.NewRunner(agents).Register(w)
@@ -245,6 +253,9 @@ func dial(ctx context.Context, cfg Config) (client.Client, error) {
 		if err == nil {
 			return c, nil
 		}
+		if refused(err) {
+			return nil, fmt.Errorf("connect to Temporal at %s: %w", cfg.Temporal.HostPort, err)
+		}
 		cfg.Logger.Warn("waiting for Temporal", "address", cfg.Temporal.HostPort, "error", err)
 		select {
 		case <-ctx.Done():
@@ -252,4 +263,12 @@ func dial(ctx context.Context, cfg Config) (client.Client, error) {
 		case <-time.After(wait):
 		}
 	}
+}
+
+// refused tells a Temporal that does not let us in from one that is away.
+func refused(err error) bool {
+	if _, ok := errors.AsType[*serviceerror.PermissionDenied](err); ok {
+		return true
+	}
+	return status.Code(err) == codes.Unauthenticated
 }
