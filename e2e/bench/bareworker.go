@@ -154,10 +154,7 @@ func (a bareActivities) tellFailure(id string, err *error) {
 
 func (a bareActivities) step(_ context.Context, id, what string) error { return a.tell(id, what) }
 
-func (a bareActivities) nap() error {
-	time.Sleep(time.Millisecond)
-	return nil
-}
+func (a bareActivities) nap(ctx context.Context) error { return pause(ctx, time.Millisecond) }
 
 func (a bareActivities) text(words int) (string, error) { return strings.Repeat("word ", words), nil }
 

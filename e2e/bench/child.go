@@ -121,12 +121,7 @@ var nap = tool.New(tool.Spec{Name: "sleep_ms", Description: "Sleeps for some mil
 		MS int `json:"ms" jsonschema:"how long to sleep, in milliseconds"`
 	},
 	) (string, error) {
-		select {
-		case <-ctx.Done():
-			return "", ctx.Err()
-		case <-time.After(time.Duration(in.MS) * time.Millisecond):
-			return "ok", nil
-		}
+		return "ok", pause(ctx, time.Duration(in.MS)*time.Millisecond)
 	})
 
 func childWorker(ctx context.Context, log *slog.Logger) error {

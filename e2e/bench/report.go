@@ -4,6 +4,7 @@ import (
 	"bytes"
 	_ "embed"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"runtime"
@@ -77,7 +78,7 @@ func (r row) Ratio() string {
 
 // part is the rows of one section.
 type part struct {
-	Name, About string
+	Title, Text string
 	Rows        []row
 }
 
@@ -87,7 +88,7 @@ type report struct {
 	Parts   []part
 }
 
-func newReport(*stack) *report {
+func newReport() *report {
 	return &report{Machine: []string{
 		fmt.Sprintf("CPU: %s, %d cores", processor(), runtime.NumCPU()),
 		"kernel: " + kernel(),
@@ -98,7 +99,7 @@ func newReport(*stack) *report {
 	}}
 }
 
-func (r *report) begin(name, about string) { r.Parts = append(r.Parts, part{Name: name, About: about}) }
+func (r *report) begin(s section) { r.Parts = append(r.Parts, part{Title: s.title, Text: s.text}) }
 
 func (r *report) row(name string, holdfast, bare value, aim string) {
 	p := &r.Parts[len(r.Parts)-1]
@@ -120,7 +121,7 @@ func (r *report) table() string {
 		fmt.Fprintln(&b, line)
 	}
 	for _, p := range r.Parts {
-		fmt.Fprintf(&b, "\n%-52s %16s %16s %7s  %s\n", p.Name+": "+p.About, "Holdfast", "bare", "ratio", "aim")
+		fmt.Fprintf(&b, "\n%-52s %16s %16s %7s  %s\n", p.Title, "Holdfast", "bare", "ratio", "aim")
 		for _, l := range p.Rows {
 			fmt.Fprintf(&b, "  %-50s %16s %16s %7s  %s\n", l.Name, l.Holdfast, l.Bare, l.Ratio(), l.Aim)
 		}
@@ -131,14 +132,19 @@ func (r *report) table() string {
 //go:embed document.md
 var document string
 
-// write writes the document.
-func (r *report) write(path string) error {
+// document writes the page with all that was measured.
+func (r *report) document(w io.Writer) error {
 	t, err := template.New("document").Parse(document)
 	if err != nil {
 		return err
 	}
+	return t.Execute(w, r)
+}
+
+// write writes the document to a file.
+func (r *report) write(path string) error {
 	var out bytes.Buffer
-	if err := t.Execute(&out, r); err != nil {
+	if err := r.document(&out); err != nil {
 		return err
 	}
 	return os.WriteFile(path, out.Bytes(), 0o644)

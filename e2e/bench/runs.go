@@ -126,11 +126,11 @@ func (b *bench) history(ctx context.Context, workflow string) (history, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, historyWithin, fmt.Errorf("workflow %s not closed within %s of its last event", workflow, historyWithin))
 	defer cancel()
 	for {
-		d, err := b.tc.DescribeWorkflowExecution(ctx, workflow, "")
+		d, err := b.tc.DescribeWorkflow(ctx, workflow, "")
 		if err != nil {
 			return history{}, fmt.Errorf("describe workflow %s: %w", workflow, err)
 		}
-		if info := d.GetWorkflowExecutionInfo(); info.GetCloseTime() != nil {
+		if info := d.RawResponse.GetWorkflowExecutionInfo(); info.GetCloseTime() != nil {
 			return history{events: info.GetHistoryLength(), bytes: info.GetHistorySizeBytes()}, nil
 		}
 		if pause(ctx, 10*time.Millisecond) != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"strconv"
@@ -63,14 +64,7 @@ func pace(every time.Duration) func(context.Context) error {
 	next := time.Now()
 	return func(ctx context.Context) error {
 		next = next.Add(every)
-		t := time.NewTimer(time.Until(next))
-		defer t.Stop()
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-t.C:
-			return nil
-		}
+		return pause(ctx, time.Until(next))
 	}
 }
 
@@ -95,13 +89,11 @@ func open(ctx context.Context, nc *nats.Conn, gate string) error {
 		if err == nil {
 			return nil
 		}
-		if err != nats.ErrNoResponders {
+		if !errors.Is(err, nats.ErrNoResponders) {
 			return fmt.Errorf("open gate: %w", err)
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(5 * time.Millisecond):
+		if err := pause(ctx, 5*time.Millisecond); err != nil {
+			return err
 		}
 	}
 }
