@@ -57,8 +57,10 @@ func (s *Set) generate(ctx context.Context, in GenerateInput) (out GenerateOutpu
 		}
 		if err != nil {
 			if ctx.Err() != nil {
-				// Cancelled: nobody comes after this attempt to close what it opened.
-				return out, errors.Join(err, speech.close(context.WithoutCancel(ctx)))
+				// A cancelled run has nobody after this attempt to close what it opened.
+				last, done := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+				defer done()
+				return out, errors.Join(err, speech.close(last))
 			}
 			return out, err
 		}

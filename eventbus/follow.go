@@ -526,7 +526,7 @@ func (f *follower) verify(ctx context.Context, at *position) (answered bool, err
 		case err != nil:
 			return f.unanswered(ctx, err)
 		}
-		at.ended = run.Terminal && run.end <= at.head
+		at.ended = run.Terminal && run.End <= at.head
 		return true, nil
 	}
 	m, _, err := f.bus.leaderGet(ctx, map[string]any{"seq": last.Sequence})

@@ -449,7 +449,7 @@ func (l *Lane) publish(ctx context.Context, lines []line) error {
 	var m *nats.Msg
 	var cp Checkpoint
 	var shrunk time.Time // since when the lane has looked shorter than it was
-	pause := retryFirst
+	pause, warned := retryFirst, false
 	for {
 		l.mu.Lock()
 		expected := l.appended.Sequence
@@ -479,6 +479,10 @@ func (l *Lane) publish(ctx context.Context, lines []line) error {
 		case rerr != nil:
 			return rerr // only when ctx is done, or the entry can't be read
 		case last.Sequence == expected:
+			if pause == retryMost && !warned {
+				warned = true // a full stream or a permission that is missing: somebody has to see to it
+				l.bus.log.Warn("event log takes no entry, trying on", "lane", l.cfg.Lane, "run", l.cfg.Run.String(), "error", err)
+			}
 			if err := wait(ctx, &pause); err != nil {
 				return err
 			}

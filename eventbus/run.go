@@ -18,7 +18,7 @@ type Run struct {
 	First    *Entry // first entry of the main lane that has events, the last one if none has
 	Terminal bool   // the run has its terminal event
 
-	end uint64 // sequence of the last entry of the main lane
+	End uint64 // sequence of the last entry of the main lane
 }
 
 // Run looks a run up, from the leader for whether it has ended. It returns ErrUnknownRun when the log holds nothing of
@@ -53,7 +53,7 @@ func (b *Bus) Run(ctx context.Context, key RunKey) (Run, error) {
 			return Run{}, ErrGone
 		}
 	}
-	return Run{First: first, Terminal: last.Terminal, end: last.Sequence}, nil
+	return Run{First: first, Terminal: last.Terminal, End: last.Sequence}, nil
 }
 
 // ThreadEnd returns the sequence of the last entry of any run of the thread, 0 if there is none. A run that starts

@@ -38,7 +38,7 @@ func (g *Gateway) postRun(w http.ResponseWriter, r *http.Request, p Principal) e
 		g.refuse(w, codeNothingToResume, messageNothingResume)
 		return nil
 	}
-	digest, err := digestOf(input)
+	digest, err := digestOf(name, input)
 	if err != nil {
 		return err
 	}
@@ -79,12 +79,12 @@ func (g *Gateway) postRun(w http.ResponseWriter, r *http.Request, p Principal) e
 }
 
 // digestOf names an input, so that a repeated request is known and another one under the same run id is not taken for it.
-func digestOf(input *agui.RunAgentInput) (string, error) {
+func digestOf(agent string, input *agui.RunAgentInput) (string, error) {
 	data, err := json.Marshal(input)
 	if err != nil {
 		return "", fmt.Errorf("digest input: %w", err)
 	}
-	sum := sha256.Sum256(data)
+	sum := sha256.Sum256(append([]byte(agent+"\n"), data...))
 	return hex.EncodeToString(sum[:]), nil
 }
 
@@ -140,6 +140,9 @@ func (g *Gateway) start(ctx context.Context, p Principal, agent, digest string, 
 			return false, err
 		}
 		started, err := g.runs.Start(ctx, p.Tenant, agent, a.TaskQueue, digest, input)
+		if refused := (interface{ Refused() bool })(nil); errors.As(err, &refused) && refused.Refused() {
+			return false, fmt.Errorf("the engine does not accept the run: %w", err)
+		}
 		if err != nil {
 			return false, engineAway(err)
 		}

@@ -92,7 +92,10 @@ func (g *Gateway) connect(w http.ResponseWriter, r *http.Request, p Principal) e
 	if err != nil {
 		return logError(err)
 	}
-	end, err := g.bus.ThreadEnd(ctx, key)
+	if err := g.findRun(ctx, key); err != nil { // which also ends a run that will not end by itself
+		return err
+	}
+	run, err := g.bus.Run(ctx, key)
 	if err != nil {
 		return logError(err)
 	}
@@ -100,7 +103,7 @@ func (g *Gateway) connect(w http.ResponseWriter, r *http.Request, p Principal) e
 	defer reader.Close()
 	g.checks.enter(key)
 	defer g.checks.leave(key)
-	fold, ended, err := g.foldUpTo(ctx, reader, end)
+	fold, ended, err := g.foldUpTo(ctx, reader, run.End)
 	if err != nil {
 		return err
 	}

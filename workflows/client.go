@@ -33,9 +33,12 @@ type Client struct {
 // NewClient returns a client on a connection to Temporal, which stays the caller's.
 func NewClient(c client.Client) *Client { return &Client{temporal: c} }
 
-// ConnectionOptions returns o with what suits runs where o leaves it open. Requests to a Temporal in one's own network,
+// ConnectionOptions returns o with what suits runs where o leaves it open: payloads are JSON without HTML's escapes. Requests to a Temporal in one's own network,
 // which is one without TLS, are not compressed: they are small, and compressing them takes a tenth of a worker's CPU time.
 func ConnectionOptions(o client.Options) client.Options {
+	if o.DataConverter == nil {
+		o.DataConverter = dataConverter
+	}
 	c := &o.ConnectionOptions
 	if c.GrpcCompression == nil && c.TLS == nil && o.Credentials == nil {
 		c.GrpcCompression = &client.GrpcCompressionNone{}
@@ -95,11 +98,24 @@ func (c *Client) Start(ctx context.Context, tenant, agent, taskQueue, digest str
 	if errors.As(err, &started) {
 		return false, nil
 	}
+	var invalid *serviceerror.InvalidArgument
+	if errors.As(err, &invalid) {
+		return false, &refusedError{fmt.Errorf("start run: %w", err)}
+	}
 	if err != nil {
 		return false, fmt.Errorf("start run: %w", err)
 	}
 	return true, nil
 }
+
+// refusedError is Temporal's answer to a request that it will never accept: one that is too large, or names a search
+// attribute that the namespace lacks.
+type refusedError struct{ error }
+
+func (e *refusedError) Unwrap() error { return e.error }
+
+// Refused tells a gateway that trying again is of no use.
+func (*refusedError) Refused() bool { return true }
 
 // Current describes the newest execution of a thread: the run that opened it, the digest of that run's input, when its
 // last workflow run started (Unix nanoseconds), and whether it is open. A thread that never had one has open false and

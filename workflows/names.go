@@ -33,6 +33,8 @@ const (
 	CodeEventTooLarge = "EVENT_TOO_LARGE"
 	CodeModelTimeout  = "MODEL_TIMEOUT"
 	CodeInternal      = "INTERNAL"
+	// CodeConversationTooLarge: the conversation does not fit into one step of the engine any more.
+	CodeConversationTooLarge = "CONVERSATION_TOO_LARGE"
 )
 
 // The structs below are recorded in histories: members may be added, never renamed or given another meaning.

@@ -35,12 +35,26 @@ func (o *outbox) emit(events ...agui.Event) error {
 
 func (o *outbox) empty() bool { return len(o.Events) == 0 }
 
-// load is the part that a carrier takes along.
-func (o *outbox) load() activities.Outbox {
+// load is the part that a carrier takes along: the oldest events, of limit bytes together, and at least one.
+func (o *outbox) load(limit int) activities.Outbox {
 	if o.empty() {
 		return activities.Outbox{}
 	}
-	return activities.Outbox{First: o.Done + 1, Events: o.Events[:len(o.Events):len(o.Events)]}
+	n, size := 0, 0
+	for n < len(o.Events) && (n == 0 || size+len(o.Events[n]) <= limit) {
+		size += len(o.Events[n])
+		n++
+	}
+	return activities.Outbox{First: o.Done + 1, Events: o.Events[:n:n]}
+}
+
+// size is the bytes of all events.
+func (o *outbox) size() int {
+	size := 0
+	for _, e := range o.Events {
+		size += len(e)
+	}
+	return size
 }
 
 // delivered drops what a carrier has brought into the log.

@@ -137,12 +137,16 @@ func (s *session) restore(cp Checkpoint) {
 	maps.Copy(s.ids, cp.IDs)
 }
 
-// continueAsNew ends this workflow run between two turns and goes on in the next with an empty history.
+// continueAsNew ends this workflow run between two turns and goes on in the next with an empty history. It returns nil, and
+// the run goes on in place, when what has to be taken along is too large for that.
 func (s *session) continueAsNew(ctx workflow.Context) error {
 	in := s.in
 	in.Input.Messages = nil // the checkpoint has them
 	in.Checkpoint = &Checkpoint{
 		Definition: s.def, Deadline: s.deadline, Turn: s.turn, Messages: s.messages, IDs: s.ids, Outbox: s.outbox.OutboxState, Usage: s.usage,
+	}
+	if size, err := payloadSize(in); err != nil || size > maxPayload {
+		return err
 	}
 	return workflow.NewContinueAsNewError(ctx, RunType, in)
 }

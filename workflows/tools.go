@@ -130,13 +130,15 @@ func (s *session) abandon() error {
 // flushed first, so that a failed publish can't make its outcome unknown.
 func (s *session) callOne(ctx workflow.Context, parent agui.MessageID, c model.ToolCall) error {
 	def, _ := s.def.Tool(c.Name)
+	carry := s.lighten
 	if def.Effect == tool.AtMostOnce {
-		if err := s.flush(ctx, false); err != nil {
-			return err
-		}
+		carry = func(ctx workflow.Context) error { return s.flush(ctx, false) }
+	}
+	if err := carry(ctx); err != nil {
+		return err
 	}
 	in := activities.CallToolInput{Writing: s.writing("call-"+c.ID, false), Agent: s.def.Name, Call: c}
-	in.Writing.Outbox = s.outbox.load()
+	in.Writing.Outbox = s.outbox.load(carryLimit)
 	out, err := s.call(ctx, def, in)
 	if len(in.Writing.Outbox.Events) > 0 { // else it has not touched the lane
 		s.settle(err)

@@ -43,7 +43,9 @@ func (s *session) loop(ctx workflow.Context) ([]agui.ToolCallID, error) {
 			return nil, failf(CodeTurnLimit, "the run used all of its %d turns without coming to an end (limits.turns)", s.def.Limits.Turns)
 		}
 		if s.turn > s.turnsBefore && workflow.GetInfo(ctx).GetContinueAsNewSuggested() {
-			return nil, s.continueAsNew(ctx)
+			if err := s.continueAsNew(ctx); err != nil {
+				return nil, err
+			}
 		}
 		s.turn++
 		parent, turn, err := s.generate(ctx)
@@ -73,6 +75,9 @@ func (s *session) judge(turn model.Turn) error {
 
 // generate runs one model turn and adds it to the conversation. It returns the id of the assistant message.
 func (s *session) generate(ctx workflow.Context) (agui.MessageID, model.Turn, error) {
+	if err := s.lighten(ctx); err != nil {
+		return "", model.Turn{}, err
+	}
 	limit, err := s.remaining(ctx)
 	if err != nil {
 		return "", model.Turn{}, err
@@ -84,7 +89,13 @@ func (s *session) generate(ctx workflow.Context) (agui.MessageID, model.Turn, er
 		MessageID: id, ReasoningID: id + "-reasoning",
 		Writing: s.writing("turn-"+strconv.Itoa(s.turn), false),
 	}
-	in.Writing.Outbox = s.outbox.load()
+	in.Writing.Outbox = s.outbox.load(carryLimit)
+	if size, err := payloadSize(in); err != nil {
+		return "", model.Turn{}, err
+	} else if size > maxPayload {
+		return "", model.Turn{}, failf(CodeConversationTooLarge,
+			"the conversation takes %d bytes with the agent's instructions and tools, and at most %d fit into a turn: start a new thread, or let tools return less", size, maxPayload)
+	}
 	var out activities.GenerateOutput
 	err = workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: min(generateTimeout, limit), ScheduleToCloseTimeout: limit,
@@ -215,11 +226,26 @@ func (s *session) flush(ctx workflow.Context, fanout bool) error {
 		return err
 	}
 	defer s.carry.Unlock()
-	if s.outbox.empty() {
+	for !s.outbox.empty() {
+		if err := s.publish(ctx, fanout); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lighten flushes the outbox if it is too heavy to ride along.
+func (s *session) lighten(ctx workflow.Context) error {
+	if s.outbox.size() <= carryLimit {
 		return nil
 	}
+	return s.flush(ctx, false)
+}
+
+// publish brings a piece of the outbox into the log. s.carry is held.
+func (s *session) publish(ctx workflow.Context, fanout bool) error {
 	in := activities.PublishInput{Writing: s.writing("outbox", fanout)}
-	in.Writing.Outbox = s.outbox.load()
+	in.Writing.Outbox = s.outbox.load(publishLimit)
 	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: publishTimeout, HeartbeatTimeout: activities.HeartbeatTimeout, WaitForCancellation: true,
 		RetryPolicy: &temporal.RetryPolicy{InitialInterval: 200 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: 5 * time.Second},

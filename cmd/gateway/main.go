@@ -36,7 +36,7 @@ It is configured by the environment:
   HOLDFAST_ADDRESS          address to listen on (default 127.0.0.1:8080)
   HOLDFAST_TOKENS_FILE      bearer tokens, a line each: TOKEN TENANT [SUBJECT]; unset: everyone is let in
   HOLDFAST_CORS_ORIGINS     origins whose pages may call it, separated by commas; * for all
-  HOLDFAST_MAX_BODY         largest request body in bytes (default 1048576)
+  HOLDFAST_MAX_BODY         largest request body in bytes (default 1048576, at most 1800000)
   HOLDFAST_STREAM           name of the JetStream stream (default HOLDFAST)
   HOLDFAST_STREAM_REPLICAS  servers that hold it, when it is made (default 1)
 
@@ -53,6 +53,9 @@ It is configured by the environment:
 GET /healthz answers while the process lives, GET /readyz when NATS and Temporal answer, too. SIGTERM cuts the streams,
 whose clients can come back through another gateway, and ends the process.
 `
+
+// largestBody leaves room in Temporal's payload for what goes with a request.
+const largestBody = 1_800_000
 
 // shutdownTimeout bounds the answering of requests that are under way when the process is told to stop.
 const shutdownTimeout = 10 * time.Second
@@ -81,6 +84,9 @@ func run(ctx context.Context) error {
 	opt := gateway.Options{Logger: log}
 	if opt.Limits.Body, err = number("HOLDFAST_MAX_BODY"); err != nil {
 		return err
+	}
+	if opt.Limits.Body > largestBody {
+		return fmt.Errorf("HOLDFAST_MAX_BODY %d: at most %d, because Temporal takes 2 MiB in one payload", opt.Limits.Body, largestBody)
 	}
 	if path := os.Getenv("HOLDFAST_TOKENS_FILE"); path != "" {
 		f, err := os.Open(path)
