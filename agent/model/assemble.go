@@ -239,9 +239,9 @@ func (c *partialCall) merge(d CallDelta) {
 //
 // It refuses a stream that did not say that it was finished, calls without a
 // name, and an answer that is missing: no text and no call, no call where the
-// provider said that there is one, no JSON where that was asked for. Those are retryable [KindProtocol] errors. An
-// answer of which a filter left nothing is [KindRefused], one of which the limit
-// left nothing [KindOutputLimit].
+// provider said that there is one, no JSON where that was asked for. Those are
+// retryable [KindProtocol] errors. An answer of which a filter left nothing is
+// [KindRefused], one of which the limit left nothing [KindOutputLimit].
 func (a *Assembler) Turn() (Turn, error) {
 	if a.err != nil {
 		return Turn{}, a.err

@@ -106,9 +106,9 @@ func (m Media) Bytes() []byte {
 
 // Text returns the data of what is text to a model, whatever its format.
 func (m Media) Text() (string, bool) {
-	subtype, isText := strings.CutPrefix(m.MimeType, "text/")
+	isText := strings.HasPrefix(m.MimeType, "text/")
 	if !isText {
-		_, subtype, _ = strings.Cut(m.MimeType, "/")
+		_, subtype, _ := strings.Cut(m.MimeType, "/")
 		switch subtype {
 		case "json", "xml", "yaml", "x-yaml", "toml", "javascript", "x-javascript", "typescript", "sql", "csv", "markdown", "x-sh":
 			isText = true

@@ -36,6 +36,12 @@
 //
 //	m := model.Failover(model.Shared(first), model.Shared(second))
 //
+// # Long conversations
+//
+// [Estimate] says about how much of the model's context a request takes;
+// [DropResults] and [Split] with [SummaryRequest] make it smaller without parting a
+// call from its result. They compute, and may be used in workflow code.
+//
 // # Writing a Model
 //
 // A provider over HTTP brings the request into shape with [Prepare], reads the

@@ -100,15 +100,15 @@ func TestTheNthChunkIsTheNthWordOnBothWires(t *testing.T) {
 	s := start(t, h)
 	words := regexp.MustCompile(`"text":"([^"]+)"`)
 	for _, want := range []string{"a b ", "a "} {
-		var got string
+		var got strings.Builder
 		lines := bufio.NewScanner(postMessages(t, s, `"model":"m","messages":[{"role":"user","content":"Hi"}]`).Body)
 		for lines.Scan() {
 			if m := words.FindStringSubmatch(lines.Text()); m != nil {
-				got += m[1]
+				got.WriteString(m[1])
 			}
 		}
-		if got != want {
-			t.Errorf("got %q, want %q", got, want)
+		if got.String() != want {
+			t.Errorf("got %q, want %q", got.String(), want)
 		}
 	}
 	res := postMessages(t, s, `"model":"m","messages":[{"role":"user","content":"Hi"}]`)
