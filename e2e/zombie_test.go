@@ -83,11 +83,11 @@ func (s *stack) begun(t *testing.T, activity, thread string) {
 	t.Helper()
 	id := subject.WorkflowID("default", thread)
 	err := eventually(t.Context(), "begin "+activity, func(ctx context.Context) error {
-		d, err := s.temporalClient.DescribeWorkflowExecution(ctx, id, "")
+		d, err := s.temporalClient.DescribeWorkflow(ctx, id, "")
 		if err != nil {
 			return err
 		}
-		for _, a := range d.PendingActivities {
+		for _, a := range d.RawResponse.PendingActivities {
 			if a.ActivityType.Name == activity && a.State == enumspb.PENDING_ACTIVITY_STATE_STARTED {
 				return nil
 			}
