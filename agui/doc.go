@@ -49,10 +49,35 @@
 // within other JSON. encoding/json escapes <, > and & in what they write; Encode
 // does not.
 //
+// # Streams
+//
+// A [Verifier] judges whether events may come in the order in which they come (rules
+// C and V), a [Strict] also by what only the specification asks for (D). A [Fold]
+// builds from them what a client holds, and from that the beginning of a stream for somebody
+// who joins ([Fold.Attach]). An [Expander] turns chunks into the events that they
+// stand for, [Compact] makes runs short that are over, and [StateChange] finds the event that takes
+// a state to the next. [Rules] lists all rules.
+//
+//	var v agui.Verifier
+//	f := agui.NewFold(input)
+//	for _, e := range events {
+//		if err := v.Check(e); err != nil {
+//			return err
+//		}
+//		if err := f.Apply(e); err != nil {
+//			log.Print(err) // clients skip it, too
+//		}
+//	}
+//
+// All of them are pure: they keep no clock, start nothing and use no randomness, so
+// that they can be used in code that is replayed. Those that have a state export it as JSON.
+//
+// The same event in protobuf is in agui/protobuf, event streams are in agui/sse, and random
+// streams for tests in agui/aguitest.
+//
 // # What is missing
 //
-// An event is judged by itself. Whether it may come where it comes (rules C and
-// V), what a client builds from it, and the expansion of chunks are not in this
-// package yet. The names that were retired before 1.0 (THINKING_START and others)
-// are unknown types here. The protobuf form is not implemented.
+// The names that were retired before 1.0 (THINKING_START and others) are unknown
+// types here, and parts of type "binary" unknown parts. Texts are UTF-8: half of a
+// surrogate pair, which JSON can spell, is U+FFFD.
 package agui

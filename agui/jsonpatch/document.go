@@ -18,22 +18,36 @@ type Document struct {
 	decoded bool
 	// nesting is at least how deeply the tree is nested.
 	nesting int
-	// copied is the weight of all that was copied within the document.
-	copied int
+	// copying and shifting are what the patches to come may do of that.
+	copying, shifting int
 	// object is set when the document has to stay an object.
 	object bool
 }
 
-// The limits of what patches may cost. None is near what a state in use needs.
+// The limits of what patches may cost: a fixed amount, and more with every byte of every patch, so that all
+// patches together cost no more than in proportion to their length. What a refused
+// patch has cost is spent, too.
 const (
-	// maxCopied bounds, in bytes, what Copy operations add to a document over its
-	// life. Thirty of them, each of the whole document, would be a thousand
+	// copyingAtFirst and copyingPerByte bound, in bytes, what Copy operations copy.
+	// Thirty copies, each of the whole document into itself, would be a thousand
 	// million times its size.
-	maxCopied = 16 << 20
-	// maxShifted bounds how many elements a patch may shift by inserting into
-	// arrays and removing from them; it is a fraction of a second.
-	maxShifted = 1 << 26
+	copyingAtFirst = 16 << 20
+	copyingPerByte = 64
+	// shiftingAtFirst and shiftingPerByte bound how many elements are shifted by
+	// inserting into arrays and removing from them.
+	shiftingAtFirst = 1 << 26
+	shiftingPerByte = 256
 )
+
+// length is about how many bytes the patch is long.
+func (p Patch) length() int {
+	const operation = len(`{"op":"add","path":"","value":},`)
+	length := 0
+	for _, o := range p {
+		length += operation + len(o.Path) + len(o.From) + len(o.Value)
+	}
+	return length
+}
 
 // NewDocument returns a document. Nil is null. It keeps the text, which is judged
 // when the first patch comes.
@@ -72,8 +86,11 @@ func (d *Document) Apply(p Patch) error {
 			return &Error{Index: -1, Err: err}
 		}
 		d.tree, d.nesting, d.decoded = tree, depth(tree), true
+		d.copying, d.shifting = copyingAtFirst, shiftingAtFirst
 	}
-	a := applier{Document: d, before: d.copied}
+	length := p.length()
+	d.copying, d.shifting = d.copying+length*copyingPerByte, d.shifting+length*shiftingPerByte
+	a := applier{Document: d}
 	for i, o := range p {
 		if err := a.operation(o); err != nil {
 			a.undoAll()
@@ -104,9 +121,7 @@ func Apply(doc json.RawMessage, p Patch) (json.RawMessage, error) {
 // applier applies one patch.
 type applier struct {
 	*Document
-	before  int // what was copied before
-	shifted int
-	log     []change
+	log []change
 }
 
 // change is what has to be done to take an operation back.
@@ -147,7 +162,6 @@ func (a *applier) undoAll() {
 			(*c.array)[c.index] = c.old
 		}
 	}
-	a.copied = a.before
 }
 
 func (a *applier) operation(o Operation) error {
@@ -364,7 +378,8 @@ func (a *applier) copy(from, path []string) error {
 	if err != nil {
 		return err
 	}
-	if a.copied += weight(value); a.copied > maxCopied {
+	if !spend(value, &a.copying) {
+		a.copying = 0 // what is left depends on the order of a map
 		return ErrLimit
 	}
 	return a.add(path, clone(value))
@@ -385,9 +400,10 @@ func (a *applier) setMember(object map[string]any, key string, value any) {
 }
 
 func (a *applier) shift(elements int) error {
-	if a.shifted += elements; a.shifted > maxShifted {
+	if elements > a.shifting {
 		return ErrLimit
 	}
+	a.shifting -= elements
 	return nil
 }
 

@@ -87,25 +87,30 @@ func depth(value any) int {
 	return deepest + 1
 }
 
-// weight is about how many bytes a value takes, in memory and as text.
-func weight(value any) int {
+// spend takes what a copy of a value costs, about the bytes that it needs, from an
+// amount. It reports false when that is too little, and looks no further then.
+func spend(value any, amount *int) bool {
 	const node = 16
-	sum := node
+	*amount -= node
 	switch value := value.(type) {
 	case string:
-		sum += len(value)
+		*amount -= len(value)
 	case json.Number:
-		sum += len(value)
+		*amount -= len(value)
 	case *[]any:
 		for _, element := range *value {
-			sum += weight(element)
+			if !spend(element, amount) {
+				return false
+			}
 		}
 	case map[string]any:
 		for key, member := range value {
-			sum += len(key) + weight(member)
+			if *amount -= len(key); !spend(member, amount) {
+				return false
+			}
 		}
 	}
-	return sum
+	return *amount >= 0
 }
 
 func clone(value any) any {
