@@ -102,7 +102,7 @@ var outside = map[string][]string{
 	"jsonpatch":   {"github.com/wI2L/jsondiff"},
 	"jsonschema":  {"github.com/google/jsonschema-go"},
 	"mcp":         {"github.com/modelcontextprotocol/go-sdk"},
-	"nats":        {"github.com/nats-io/nats.go", "github.com/synadia-io/orbit.go"},
+	"nats":        {"github.com/nats-io/nats.go"},
 	"nats-server": {"github.com/nats-io/nats-server"},
 	"openai":      {"github.com/openai/openai-go"},
 	"protowire":   {"google.golang.org/protobuf/encoding/protowire"},

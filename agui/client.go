@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"maps"
 	"mime"
 	"net/http"
 	"net/url"
@@ -287,9 +288,7 @@ func (s *stream) request(ctx context.Context) (*http.Request, error) {
 		return nil, err
 	}
 	req.Header.Set("Accept", "text/event-stream")
-	for name, values := range s.client.Header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, s.client.Header)
 	return req, nil
 }
 

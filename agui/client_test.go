@@ -206,6 +206,7 @@ func TestLeavingTheLoopClosesTheConnection(t *testing.T) {
 
 func TestCancelledContextEndsTheLoop(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
 	g := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		events(0, false, hello[0])(w, r)
 		<-r.Context().Done()

@@ -138,8 +138,8 @@ func compactIn(v reflect.Value) {
 			v.SetMapIndex(key, reflect.ValueOf(json.RawMessage(compacted(v.MapIndex(key).Bytes()))))
 		}
 	case v.Kind() == reflect.Struct:
-		for i := range v.NumField() {
-			compactIn(v.Field(i))
+		for _, field := range v.Fields() {
+			compactIn(field)
 		}
 	}
 }

@@ -61,7 +61,7 @@ func TestHostileMessageIDs(t *testing.T) {
 	question := s.script("And now?", modeltest.Text("Now ", "this."))
 	input := ask(question)
 	input.Messages = nil
-	want := ""
+	var want strings.Builder
 	for i, id := range hostileIDs {
 		if len(id) == maxID {
 			id = id[:maxID-2] // it is made longer below
@@ -73,14 +73,14 @@ func TestHostileMessageIDs(t *testing.T) {
 				"id": id, "type": "function", "function": map[string]any{"name": "read_meter", "arguments": arguments},
 			}}},
 			map[string]any{"id": "t" + id, "role": "tool", "toolCallId": id, "content": "done"})
-		want += "user: Do it.\nassistant calls read_meter " + arguments + "\ntool: done\n"
+		want.WriteString("user: Do it.\nassistant calls read_meter " + arguments + "\ntool: done\n")
 	}
 	input.Messages = append(input.Messages, map[string]any{"id": "last", "role": "user", "content": question})
 	f := s.prove(t, input, s.run(t, agentDesk, input))
 	if f.Outcome != "success" {
 		t.Errorf("outcome %s: %+v", f.Outcome, f.Error)
 	}
-	wantTranscript(t, f, want+"user: "+question+"\nassistant: Now this.\n")
+	wantTranscript(t, f, want.String()+"user: "+question+"\nassistant: Now this.\n")
 }
 
 // What is no route is a JSON error, like every other.

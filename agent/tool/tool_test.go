@@ -138,7 +138,7 @@ func TestResultThatIsNoJSONIsAnError(t *testing.T) {
 	}
 }
 
-type uncomparable struct{ list []string }
+type uncomparable struct{ _ []string }
 
 func (uncomparable) Error() string { return "s3cret" }
 

@@ -97,7 +97,7 @@ func together(ctx context.Context, failed <-chan error, steps ...func(context.Co
 		}
 	case err := <-failed:
 		cancel()
-		_ = <-done // What failed is why the steps ended.
+		<-done // What failed is why the steps ended.
 		return err
 	}
 }
