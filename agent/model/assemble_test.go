@@ -230,10 +230,14 @@ func TestUsageIsNotAddedUp(t *testing.T) {
 
 func TestTurnSurvivesJSON(t *testing.T) {
 	turn, err := assemble(nil, model.Delta{Text: "a\x00b"}, model.Delta{Reasoning: "r"},
+		model.Delta{ReasoningEncrypted: "not yet"}, model.Delta{ReasoningEncrypted: "sealed"},
 		call(0, "1", "f", `{"n": 1e400, "n": 12345678901234567890}`), call(1, "2", "f", `{"`),
 		model.Delta{Usage: &agui.TokenUsage{Model: new("m")}}, model.Delta{Finish: model.FinishLength})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if turn.ReasoningEncrypted != "sealed" {
+		t.Errorf("the artefact is %q, want the last", turn.ReasoningEncrypted)
 	}
 	data, err := json.Marshal(turn)
 	if err != nil {

@@ -115,7 +115,8 @@ type Delta struct {
 	// Reasoning continues what the model shows of its thinking.
 	Reasoning string
 	// ReasoningEncrypted is the provider's opaque artefact for all of the turn's
-	// thinking. A later one replaces an earlier one.
+	// thinking so far. It comes before the text and the calls that follow the
+	// thinking; a later one replaces an earlier one.
 	ReasoningEncrypted string
 	// Call continues a tool call.
 	Call *CallDelta

@@ -232,7 +232,9 @@ func (s *stream) begin(index int, c *contentBlock) error {
 	b := &received{
 		index: index, kind: string(c.Type), id: string(c.ID), input: c.Input, signature: string(c.Signature), data: string(c.Data),
 	}
-	s.blocks = append(s.blocks, b)
+	if err := s.add(b); err != nil {
+		return err
+	}
 	switch b.kind {
 	case blockText:
 		return s.text(b, string(c.Text))
@@ -244,6 +246,28 @@ func (s *stream) begin(index int, c *contentBlock) error {
 		}})
 	}
 	return nil
+}
+
+// add takes a new block. Before the answer begins, what the provider wants back of
+// its thinking is passed on, so that it stands where the thinking stands.
+func (s *stream) add(b *received) error {
+	if b.kind == blockText || b.kind == blockCall {
+		if err := s.remember(); err != nil {
+			return err
+		}
+	}
+	s.blocks = append(s.blocks, b)
+	return nil
+}
+
+// remember passes on what the provider wants back, unless it is what it was.
+func (s *stream) remember() error {
+	value := s.model.seal(s.blocks)
+	if value == s.remembered {
+		return nil
+	}
+	s.remembered = value
+	return s.send(model.Delta{ReasoningEncrypted: value})
 }
 
 // delta takes a piece of a block.
@@ -263,7 +287,9 @@ func (s *stream) delta(index int, d *delta) error {
 			return &model.Error{Kind: model.KindProtocol, Message: "a piece of a tool call belongs to no call"}
 		}
 		b = &received{index: index, kind: kind} // its start was lost
-		s.blocks = append(s.blocks, b)
+		if err := s.add(b); err != nil {
+			return err
+		}
 	}
 	switch d.Type {
 	case "text_delta":
@@ -346,11 +372,8 @@ func (s *stream) end(reason string, details json.RawMessage) error {
 			return err
 		}
 	}
-	if value := s.model.seal(s.blocks); value != s.remembered {
-		s.remembered = value
-		if err := s.send(model.Delta{ReasoningEncrypted: value}); err != nil {
-			return err
-		}
+	if err := s.remember(); err != nil {
+		return err
 	}
 	if err := s.send(model.Delta{Usage: s.usage.report(&s.model.config)}); err != nil {
 		return err

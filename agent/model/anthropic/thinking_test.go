@@ -127,6 +127,28 @@ func TestThinkingGoesBackUnchanged(t *testing.T) {
 	}
 }
 
+// TestThinkingIsSealedBeforeTheAnswer: where the artefact comes behind the answer,
+// and nothing of the thinking was shown, clients have nowhere to put it.
+func TestThinkingIsSealedBeforeTheAnswer(t *testing.T) {
+	_, config := serve(t, modeltest.ToolCalls(modeltest.ToolCall{ID: "c", Name: "f", Arguments: "{}"}).Saying("So.").Redacted("cmVk"))
+	var got []string
+	for d, err := range newModel(t, config).Stream(t.Context(), ask("?")) {
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case d.ReasoningEncrypted != "":
+			got = append(got, d.ReasoningEncrypted)
+		case d.Text != "":
+			got = append(got, "text")
+		case d.Call != nil && d.Call.Name != "":
+			got = append(got, "call")
+		}
+	}
+	if diff := cmp.Diff([]string{`{"host":"127.0.0.1","blocks":[{"type":"redacted_thinking","data":"cmVk"}]}`, "text", "call"}, got); diff != "" {
+		t.Errorf("deltas (-want +got):\n%s", diff)
+	}
+}
+
 func TestThinkingThatNoLongerFitsStandsInFront(t *testing.T) {
 	h, config := serve(t, modeltest.Text("Well."), modeltest.Text("Well."), modeltest.Text("Well."))
 	m := newModel(t, config)

@@ -140,9 +140,9 @@ func (s *stream) content(c *content) error {
 	// Some servers send the same thought under both names.
 	reasoning := c.ReasoningContent
 	if reasoning != "" {
-		s.thoughts.Member = memberContent
+		s.thoughts.Member, s.thought = memberContent, true
 	} else if reasoning = c.Reasoning; reasoning != "" {
-		s.thoughts.Member = memberReasoning
+		s.thoughts.Member, s.thought = memberReasoning, true
 	}
 	s.details(c.ReasoningDetails)
 	var tagged string
@@ -150,9 +150,18 @@ func (s *stream) content(c *content) error {
 	if !s.model.config.KeepThinkTags && said != "" {
 		tagged, said = s.tags.split(said)
 	}
-	for _, d := range []model.Delta{
-		{Reasoning: string(reasoning)}, {Reasoning: c.Content.thought}, {Reasoning: tagged}, {Text: said}, {Text: string(c.Refusal)},
-	} {
+	for _, d := range []model.Delta{{Reasoning: string(reasoning)}, {Reasoning: c.Content.thought}, {Reasoning: tagged}} {
+		if err := s.send(d); err != nil {
+			return err
+		}
+	}
+	if said != "" || c.Refusal != "" || len(c.ToolCalls) > 0 {
+		// Before the answer begins, so that it stands where the reasoning stands.
+		if err := s.remember(); err != nil {
+			return err
+		}
+	}
+	for _, d := range []model.Delta{{Text: said}, {Text: string(c.Refusal)}} {
 		if err := s.send(d); err != nil {
 			return err
 		}

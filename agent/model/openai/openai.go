@@ -229,8 +229,9 @@ type stream struct {
 	// worth something at a marked end, and nothing where a stream just stops.
 	reason, finished bool
 	// thoughts is what of the reasoning the provider wants back, remembered the
-	// form in which that was passed on.
+	// form in which that was passed on; thought says that more has come since.
 	thoughts   sealed
+	thought    bool
 	remembered string
 	tags       thinkTags
 }

@@ -54,6 +54,7 @@ func (s *stream) details(raw json.RawMessage) {
 	if !present(raw) || json.Unmarshal(raw, &pieces) != nil {
 		return
 	}
+	s.thought = true
 	for _, piece := range pieces {
 		if n := len(s.thoughts.ReasoningDetails); n > 0 && s.thoughts.ReasoningDetails[n-1].continues(piece) {
 			s.thoughts.ReasoningDetails[n-1].append(piece)
@@ -65,6 +66,10 @@ func (s *stream) details(raw json.RawMessage) {
 
 // remember passes on what the provider wants back of its reasoning.
 func (s *stream) remember() error {
+	if !s.thought {
+		return nil
+	}
+	s.thought = false
 	t := s.thoughts
 	if !s.model.config.ReturnReasoning {
 		t.Member = ""
