@@ -200,6 +200,8 @@ func (x *Expander) open(l *lane) {
 }
 
 // inOrder returns the lanes in the order in which their items were opened.
+//
+//workflowcheck:ignore
 func (x *Expander) inOrder() []*lane {
 	return slices.SortedFunc(maps.Values(x.lanes), func(a, b *lane) int { return cmp.Compare(a.opened, b.opened) })
 }
@@ -305,6 +307,8 @@ func (x *Expander) planChunk(c chunk, step expansion) (expansion, fault) {
 }
 
 // laneFor returns the lane that a chunk belongs to.
+//
+//workflowcheck:ignore
 func (x *Expander) laneFor(c chunk) (owner, fault) {
 	tag := ownerOf(c.tag)
 	if c.id.set {

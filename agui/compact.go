@@ -45,6 +45,8 @@ func baseline(in *RunAgentInput) *jsonpatch.Document {
 
 // sameEffect reports whether a client can't tell two streams apart by what it has in
 // the end.
+//
+//workflowcheck:ignore
 func sameEffect(in *RunAgentInput, one, other []Event) bool {
 	a, b := NewFold(in), NewFold(in)
 	for _, e := range one {
@@ -210,6 +212,7 @@ func (j *joint) add(delta string, m Metadata) {
 	maps.Copy(j.metadata, m)
 }
 
+//workflowcheck:ignore
 func (c *compaction) flushText() {
 	for _, key := range slices.SortedFunc(maps.Keys(c.joints), func(a, b itemKey) int {
 		return cmp.Compare(c.joints[a].at, c.joints[b].at)

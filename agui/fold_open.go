@@ -41,6 +41,8 @@ func (o *openEvents) end(kind OpenKind, id string, by owner) {
 }
 
 // inOrder returns the events that opened what is open, in their order.
+//
+//workflowcheck:ignore
 func (o *openEvents) inOrder() []Event {
 	list := slices.SortedFunc(maps.Values(o.items), func(a, b openEvent) int { return cmp.Compare(a.at, b.at) })
 	events := make([]Event, len(list))

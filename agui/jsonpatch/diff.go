@@ -22,33 +22,15 @@ const maxAlign = 1 << 22
 // in the order of the keys. It is empty when both are equal, and never longer than
 // a replacement of the whole document. Both are JSON, nil is null.
 func Diff(old, new json.RawMessage) (Patch, error) {
-	before, err := decodePlain(orNull(old))
-	if err != nil {
-		return nil, &Error{Index: -1, Err: err}
-	}
-	after, err := decodePlain(orNull(new))
-	if err != nil {
-		return nil, &Error{Index: -1, Err: err}
-	}
-	return diff(before, after)
+	patch, _, err := diff(old, new)
+	return patch, err
 }
 
 // SnapshotOrDelta returns the patch that turns old into new, and whether it is
 // strictly shorter than new is: whether to send a delta, or a snapshot.
 func SnapshotOrDelta(old, new json.RawMessage) (patch Patch, delta bool, err error) {
-	before, err := decodePlain(orNull(old))
-	if err != nil {
-		return nil, false, &Error{Index: -1, Err: err}
-	}
-	after, err := decodePlain(orNull(new))
-	if err != nil {
-		return nil, false, &Error{Index: -1, Err: err}
-	}
-	patch, err = diff(before, after)
-	if err != nil {
-		return nil, false, err
-	}
-	return patch, len(patch.appendJSON(nil)) < len(appendValue(nil, after)), nil
+	patch, after, err := diff(old, new)
+	return patch, err == nil && len(patch.appendJSON(nil)) < after, err
 }
 
 func orNull(text json.RawMessage) json.RawMessage {
@@ -58,10 +40,30 @@ func orNull(text json.RawMessage) json.RawMessage {
 	return text
 }
 
-func diff(before, after any) (Patch, error) {
-	whole := Patch{{Op: Replace, Value: appendValue(nil, after)}}
+// diff returns the patch, and how long the text of the new document is. It gives
+// the same for the same documents, whatever the order of its maps is.
+//
+//workflowcheck:ignore
+func diff(old, new json.RawMessage) (patch Patch, after int, err error) {
+	source, err := decodePlain(orNull(old))
+	if err != nil {
+		return nil, 0, &Error{Index: -1, Err: err}
+	}
+	target, err := decodePlain(orNull(new))
+	if err != nil {
+		return nil, 0, &Error{Index: -1, Err: err}
+	}
+	text := appendValue(nil, target)
+	patch, err = shortest(source, target, text)
+	return patch, len(text), err
+}
+
+// shortest returns the shortest patch that is found from one document to another,
+// whose text is given.
+func shortest(before, after any, text json.RawMessage) (Patch, error) {
+	whole := Patch{{Op: Replace, Value: text}}
 	if deeper(before, maxDiffDepth) || deeper(after, maxDiffDepth) {
-		if string(appendValue(nil, before)) == string(whole[0].Value) {
+		if string(appendValue(nil, before)) == string(text) {
 			return Patch{}, nil
 		}
 		return whole, nil

@@ -64,6 +64,8 @@ func NewObject(text json.RawMessage) *Document {
 
 // JSON returns the document: the text it was made from, as long as no patch was
 // applied. The result must not be changed.
+//
+//workflowcheck:ignore
 func (d *Document) JSON() json.RawMessage {
 	if len(d.text) == 0 {
 		if d.decoded {
@@ -79,6 +81,8 @@ func (d *Document) JSON() json.RawMessage {
 //
 // Where the RFC leaves room: removing the whole document leaves null, and numbers are
 // equal when JavaScript's are.
+//
+//workflowcheck:ignore
 func (d *Document) Apply(p Patch) error {
 	if !d.decoded {
 		tree, err := decode(d.JSON())
