@@ -62,7 +62,7 @@ func temporalServer(t *testing.T) *testsuite.DevServer {
 	if server.DevServer == nil {
 		s, err := testsuite.StartDevServer(context.Background(), testsuite.DevServerOptions{
 			ExistingPath:  path,
-			ClientOptions: &client.Options{Logger: tlog.NewStructuredLogger(quiet)},
+			ClientOptions: new(workflows.ConnectionOptions(client.Options{Logger: tlog.NewStructuredLogger(quiet)})),
 			LogLevel:      "error",
 			ExtraArgs:     []string{"--exit-with-parent"},
 			Stdout:        io.Discard, Stderr: os.Stderr,

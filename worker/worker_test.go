@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"log/slog"
 	"strings"
@@ -61,7 +62,7 @@ func (r *running) end() {
 
 func start(t *testing.T, agentName, runID string) eventbus.RunKey {
 	t.Helper()
-	key := eventbus.RunKey{Tenant: "acme", Thread: "thread of " + t.Name(), Run: runID}
+	key := eventbus.RunKey{Tenant: "acme", Thread: "thread " + rand.Text(), Run: runID}
 	started, err := workflows.NewClient(temporalServer(t).Client()).Start(t.Context(), key.Tenant, agentName, t.Name(), "digest", &agui.RunAgentInput{
 		ThreadID: agui.ThreadID(key.Thread), RunID: agui.RunID(key.Run),
 		Messages: []agui.Message{{ID: "u1", Role: agui.RoleUser, Content: agui.Text("Hi")}},

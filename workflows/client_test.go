@@ -2,6 +2,7 @@ package workflows_test
 
 import (
 	"context"
+	"crypto/rand"
 	"testing"
 	"time"
 
@@ -31,8 +32,8 @@ func TestClientStartsOneRunPerThread(t *testing.T) {
 	s := newStand(t, temporalServer(t), clerk(agent.Limits{}), waits, nil)
 	ctx := t.Context()
 
-	const thread = "team a/thread 7 – スレッド"
-	on := func(in *agui.RunAgentInput) { in.ThreadID = thread }
+	thread := "team a/thread 7 – スレッド " + rand.Text()
+	on := func(in *agui.RunAgentInput) { in.ThreadID = agui.ThreadID(thread) }
 	if run, _, _, open, err := s.runs.Current(ctx, "acme", thread); run != "" || open || err != nil {
 		t.Errorf("a thread without runs has %q, open %t, %v", run, open, err)
 	}
@@ -46,7 +47,7 @@ func TestClientStartsOneRunPerThread(t *testing.T) {
 	if run != "first" || digest != "digest of first" || started < before || !open || err != nil {
 		t.Errorf("current: %q, %q, %d, %t, %v", run, digest, started, open, err)
 	}
-	again, err := s.runs.Start(ctx, "acme", s.agent, s.queue, "other", &agui.RunAgentInput{ThreadID: thread, RunID: "second"})
+	again, err := s.runs.Start(ctx, "acme", s.agent, s.queue, "other", &agui.RunAgentInput{ThreadID: agui.ThreadID(thread), RunID: "second"})
 	if again || err != nil {
 		t.Errorf("a second run: %t, %v", again, err)
 	}

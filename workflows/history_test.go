@@ -257,7 +257,7 @@ func record(t *testing.T, path string, h *historypb.History) {
 func replay(t *testing.T, h *historypb.History) error {
 	t.Helper()
 	carried := &carriedInputs{}
-	r, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{Interceptors: []interceptor.WorkerInterceptor{carried}})
+	r, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{DisableDeadlockDetection: true, Interceptors: []interceptor.WorkerInterceptor{carried}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -317,10 +317,6 @@ type carriedOutbound struct {
 }
 
 func (c *carriedOutbound) ExecuteActivity(ctx workflow.Context, name string, args ...any) workflow.Future {
-	f := c.Next.ExecuteActivity(ctx, name, args...)
-	if ctx.Err() != nil { // a cancelled context schedules nothing
-		return f
-	}
 	for _, a := range args {
 		switch in := a.(type) {
 		case activities.GenerateInput:
@@ -331,7 +327,7 @@ func (c *carriedOutbound) ExecuteActivity(ctx workflow.Context, name string, arg
 			c.all.writings = append(c.all.writings, in.Writing)
 		}
 	}
-	return f
+	return c.Next.ExecuteActivity(ctx, name, args...)
 }
 
 // TestReplayHistories holds today's code against runs that are under way: all histories that were ever recorded.

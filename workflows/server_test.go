@@ -2,6 +2,7 @@ package workflows_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -63,7 +64,7 @@ func temporalServer(t *testing.T, args ...string) client.Client {
 	if servers.running[key] == nil {
 		s, err := testsuite.StartDevServer(context.Background(), testsuite.DevServerOptions{
 			ExistingPath:  path,
-			ClientOptions: &client.Options{Logger: tlog.NewStructuredLogger(quiet), Identity: "test"},
+			ClientOptions: new(workflows.ConnectionOptions(client.Options{Logger: tlog.NewStructuredLogger(quiet), Identity: "test"})),
 			LogLevel:      "error",
 			ExtraArgs:     append([]string{"--exit-with-parent"}, args...),
 			Stdout:        io.Discard, Stderr: os.Stderr,
@@ -106,7 +107,7 @@ func newStand(t *testing.T, tc client.Client, a agent.Agent, m model.Model, over
 	}
 	t.Cleanup(bus.Close)
 	s := &stand{t: t, temporal: tc, runs: workflows.NewClient(tc), bus: bus, queue: t.Name(), agent: a.Name}
-	w := worker.New(tc, s.queue, worker.Options{Identity: "test", MaxHeartbeatThrottleInterval: 500 * time.Millisecond})
+	w := worker.New(tc, s.queue, worker.Options{Identity: "test", MaxHeartbeatThrottleInterval: 500 * time.Millisecond, DeadlockDetectionTimeout: time.Minute})
 	workflows.NewRunner([]agent.Agent{a}).Register(w)
 	activities.NewSet(bus, []agent.Agent{a}, map[string]model.Model{"": m}, quiet).Register(replacing{w, override})
 	for name, f := range override {
@@ -135,7 +136,7 @@ func (r replacing) RegisterActivityWithOptions(f any, opt activity.RegisterOptio
 func (s *stand) start(run string, change ...func(*agui.RunAgentInput)) eventbus.RunKey {
 	s.t.Helper()
 	in := &agui.RunAgentInput{
-		ThreadID: agui.ThreadID("thread of " + s.t.Name() + " " + run), RunID: agui.RunID(run),
+		ThreadID: agui.ThreadID("thread " + rand.Text()), RunID: agui.RunID(run),
 		Messages: []agui.Message{{ID: "u1", Role: agui.RoleUser, Content: agui.Text("Hi")}},
 	}
 	for _, f := range change {

@@ -17,6 +17,7 @@ import (
 	tlog "go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
 
 	"github.com/holdfast-dev/holdfast/activities"
 	"github.com/holdfast-dev/holdfast/agent"
@@ -94,6 +95,7 @@ func (s *stage) run(arrange ...func(env *testsuite.TestWorkflowEnvironment)) (wo
 	s.env = env
 	s.mu.Unlock()
 	env.SetTestTimeout(time.Minute)
+	env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute}) // the machine may be busy
 	env.SetStartTime(s.start)
 	workflows.NewRunner([]agent.Agent{s.agent}).Register(env)
 	env.RegisterActivityWithOptions(s.generateActivity, activity.RegisterOptions{Name: activities.NameGenerate})

@@ -341,14 +341,17 @@ func TestParallelResultsAreShownAsTheyCome(t *testing.T) {
 		"#5 call-c3 lane 3 fanout",
 		"#6 outbox fanout 8: END c2, RESULT c2 r1-msg-2 paid",
 		"#7 outbox fanout 10: END c3, RESULT c3 r1-msg-3 dug",
-		"#8 turn-2 12: END c1, RESULT c1 r1-msg-4 seen",
-		"#9 outbox 14: FINISHED success",
-	}, s.played())
+		// The last result rides with the next turn, or with the flush of c3's if that is still under way.
+	}, s.played()[:7])
 	equal(t, "second question", []string{
 		"user u1: Hi", "assistant r1-msg-1 [c1 look{}] [c2 pay{}] [c3 dig{}]",
 		"tool r1-msg-2 for c2: paid", "tool r1-msg-3 for c3: dug", "tool r1-msg-4 for c1: seen",
 	}, talk(s.asked[1].Messages))
-	s.story()
+	equal(t, "log", []string{
+		"STARTED r1", "CALL c1 look of r1-msg-1", "ARGS c1 {}", "CALL c2 pay of r1-msg-1", "ARGS c2 {}", "CALL c3 dig of r1-msg-1", "ARGS c3 {}",
+		"END c2", "RESULT c2 r1-msg-2 paid", "END c3", "RESULT c3 r1-msg-3 dug", "END c1", "RESULT c1 r1-msg-4 seen",
+		"TEXT r1-msg-5", "+ Done", "TEXT END r1-msg-5", "FINISHED success",
+	}, s.story())
 }
 
 // Results that come while a flush is under way go out together, and no ordinal is used twice.
