@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// runWithin bounds one run; the slowest, paced and with 64 at a time, takes some seconds.
-const runWithin = 2 * time.Minute
+// runWithin bounds one run, also on a machine that has much else to do.
+const runWithin = 5 * time.Minute
 
 // timing is what a client saw of one run, from the moment before its request.
 type timing struct{ firstEvent, firstText, whole time.Duration }

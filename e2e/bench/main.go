@@ -137,7 +137,7 @@ func parseFlags() (options, error) {
 	flag.StringVar(&opt.write, "write", "", "write the document with the results to this `file`")
 	flag.StringVar(&opt.profile, "profile", "", "write CPU and allocation profiles of worker and gateway, for each section, to this `folder`; costs a little CPU itself")
 	flag.BoolVar(&opt.keep, "keep", false, "keep the temporary folder with data and logs")
-	flag.DurationVar(&opt.timeout, "timeout", 20*time.Minute, "give up after this `time`")
+	flag.DurationVar(&opt.timeout, "timeout", 30*time.Minute, "give up after this `time`")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		return opt, fmt.Errorf("unexpected argument %q, see -h", flag.Arg(0))
