@@ -136,8 +136,8 @@ func chunkOf(e Event) (chunk, bool) {
 // to, and e itself or what a chunk says. A chunk that breaks one of the rules C1
 // to C8 gives a *Violation without index, and changes nothing.
 //
-// Metadata of a chunk is on all events made from it, its raw event on the content, and its timestamp
-// on none.
+// Metadata of a chunk is on all events made from it, its raw event on the content, and
+// its timestamp on none.
 func (x *Expander) Expand(e Event) ([]Event, error) {
 	step, fault := x.plan(e, nil)
 	if fault.rule != "" {

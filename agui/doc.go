@@ -51,12 +51,12 @@
 //
 // # Streams
 //
-// A [Verifier] judges whether events may come in the order in which they come (rules
-// C and V), a [Strict] also by what only the specification asks for (D). A [Fold]
-// builds from them what a client holds, and from that the beginning of a stream for somebody
-// who joins ([Fold.Attach]). An [Expander] turns chunks into the events that they
-// stand for, [Compact] makes runs short that are over, and [StateChange] finds the event that takes
-// a state to the next. [Rules] lists all rules.
+// A [Verifier] judges whether events may come in the order in which they come (rules C
+// and V), a [Strict] also by what only the specification asks for (D). A [Fold] builds
+// from them what a client holds, and from that the beginning of a stream for somebody
+// who joins ([Fold.Attach]). An [Expander] turns chunks into the events that they stand
+// for, [Compact] makes runs short that are over, and [StateChange] finds the event that
+// takes a state to the next. [Rules] lists all rules.
 //
 //	var v agui.Verifier
 //	f := agui.NewFold(input)

@@ -17,9 +17,10 @@ import (
 )
 
 // FuzzStream feeds a stream, one frame on each line, to everything that folds events,
-// whether they are accepted or not. It holds that nothing panics, that a refused event changes
-// nothing, that states are exported and imported unchanged, that an attach stream can be sent, and that compacting a
-// valid stream gives a valid one that is not longer and leads to the same.
+// whether they are accepted or not. It holds that nothing panics, that a refused event
+// changes nothing, that states are exported and imported unchanged, that an attach
+// stream can be sent, and that compacting a valid stream gives a valid one that is not
+// longer and leads to the same.
 func FuzzStream(f *testing.F) {
 	files, err := filepath.Glob("testdata/streams/*/*.jsonl")
 	if err != nil || len(files) == 0 {

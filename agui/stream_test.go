@@ -95,8 +95,8 @@ func TestVerifierIsExpanderAndSequence(t *testing.T) {
 	})
 }
 
-// TestEverythingGoesOnElsewhere exports and imports a Verifier, an Expander and a Fold behind every
-// event.
+// TestEverythingGoesOnElsewhere exports and imports a Verifier, an Expander and a Fold
+// behind every event.
 func TestEverythingGoesOnElsewhere(t *testing.T) {
 	t.Parallel()
 	everyOptions(t, func(t *testing.T, seed uint64, g *aguitest.Generator) {

@@ -26,10 +26,9 @@ import (
 // An event that is refused changes nothing: a producer can drop it and go on, as if
 // it had not been sent. A client gives up at the first.
 //
-// Events of unknown types are accepted everywhere, because consumers drop them
-// before they judge. That nobody sends more than RUN_STARTED has room for is not
-// judged here either: a Verifier sees order, [Strict] the rest that the
-// specification asks for.
+// Events of unknown types are accepted everywhere, because consumers drop them before
+// they judge. What the specification asks for beyond what consumers enforce is judged
+// by a [Strict].
 //
 // It remembers the owner of every id of a run, as the rules ask for, up to a
 // limit; see [RuleLimit]. It is not safe for concurrent use.

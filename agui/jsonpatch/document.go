@@ -24,9 +24,9 @@ type Document struct {
 	object bool
 }
 
-// The limits of what patches may cost: a fixed amount, and more with every byte of every patch, so that all
-// patches together cost no more than in proportion to their length. What a refused
-// patch has cost is spent, too.
+// The limits of what patches may cost: a fixed amount, and more with every byte of
+// every patch, so that all patches together cost no more than in proportion to their
+// length. What a refused patch has cost is spent, too.
 const (
 	// copyingAtFirst and copyingPerByte bound, in bytes, what Copy operations copy.
 	// Thirty copies, each of the whole document into itself, would be a thousand

@@ -118,8 +118,8 @@ const (
 	valueList   = 6
 )
 
-// appendValue writes a google.protobuf.Value. Every nested message is preceded by its length: the
-// lengths are taken first, so that nothing is copied from level to level.
+// appendValue writes a google.protobuf.Value. Every nested message is preceded by its
+// length: the lengths are taken first, so that nothing is copied from level to level.
 func appendValue(dst []byte, value any) []byte {
 	var l lengths
 	l.value(value)

@@ -82,9 +82,9 @@ func (r *Reader) next() (agui.Event, error) {
 	}
 }
 
-// Accepts reports whether an Accept header asks for this form: it names MediaType,
-// and its weight is above zero and not below that of event streams, if it names those. A wildcard
-// doesn't ask: whoever accepts anything is served what people can read.
+// Accepts reports whether an Accept header asks for this form: it names MediaType, and
+// its weight is above zero and not below that of event streams, if it names those. A
+// wildcard doesn't ask: whoever accepts anything is served what people can read.
 func Accepts(accept string) bool {
 	var binary, text float64
 	for element := range strings.SplitSeq(accept, ",") {

@@ -1,5 +1,6 @@
-// Package protobuf is the protobuf form of AG-UI's events, and its framing over HTTP: an alternative
-// to JSON in server-sent events that a client asks for with its Accept header.
+// Package protobuf is the protobuf form of AG-UI's events, and its framing over HTTP:
+// an alternative to JSON in server-sent events that a client asks for with its Accept
+// header.
 //
 //	if protobuf.Accepts(r.Header.Get("Accept")) {
 //		w.Header().Set("Content-Type", protobuf.MediaType)
@@ -17,17 +18,17 @@
 //
 // # What is lost
 //
-// All 31 events survive a round trip, with less than JSON keeps. Events of unknown types cannot be
-// carried, and neither can unknown members, parts and operations, nor integers beyond 2^53
-// within JSON of any kind: its numbers are doubles. Lists that may be absent are so when they are
-// empty: usage, pendingToolCallIds, interruptIds and toolCalls; tools, context and resume of an
-// echoed input are never absent.
+// All 31 events survive a round trip, with less than JSON keeps. Events of unknown
+// types cannot be carried, and neither can unknown members, parts and operations, nor
+// integers beyond 2^53 within JSON of any kind: its numbers are doubles. Lists that may
+// be absent are so when they are empty: usage, pendingToolCallIds, interruptIds and
+// toolCalls; tools, context and resume of an echoed input are never absent.
 //
 // # Why by hand
 //
-// The wire is read and written with protowire and one table (schema.go): generated code would
-// be a second set of types for every event, ten times as long, and the conversion between both is what
-// this package is.
+// The wire is read and written with protowire and one table (schema.go): generated code
+// would be a second set of types for every event, ten times as long, and the conversion
+// between both is what this package is.
 package protobuf
 
 import (
