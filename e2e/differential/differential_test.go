@@ -51,6 +51,7 @@ type answer struct {
 
 // client is a process of the protocol's own client.
 type client struct {
+	cmd *exec.Cmd
 	in  io.WriteCloser
 	out *bufio.Reader
 }
@@ -75,7 +76,7 @@ func start(t *testing.T) *client {
 		_ = in.Close()
 		_ = cmd.Wait() // its answers are in, and it was told to end
 	})
-	return &client{in, bufio.NewReaderSize(out, 1<<20)}
+	return &client{cmd, in, bufio.NewReaderSize(out, 1<<20)}
 }
 
 // ask sends streams and returns the answers.
@@ -98,6 +99,9 @@ func (c *client) ask(streams []stream) ([]answer, error) {
 		line, err := c.out.ReadBytes('\n')
 		if err == nil {
 			err = json.Unmarshal(line, &answers[i])
+		}
+		if err == io.EOF {
+			err = fmt.Errorf("the client ended: %w", c.cmd.Wait())
 		}
 		if err != nil {
 			return nil, fmt.Errorf("answer %d: %w", i, err)
