@@ -34,6 +34,10 @@ func settings(given map[string]any) dynamicconfig.StaticClient {
 		dynamicconfig.WorkerCommandsEnabled.Key():             true,
 		dynamicconfig.EnableCancelActivityWorkerCommand.Key(): true,
 
+		// A worker that leaves ends its polls first. Otherwise one in six takes a last task with it, and the run waits
+		// for the task's time-out.
+		dynamicconfig.EnableCancelWorkerPollsOnShutdown.Key(): true,
+
 		// Both are this version's defaults. They are named because latency stands on them.
 		dynamicconfig.EnableActivityEagerExecution.Key(): true,
 		dynamicconfig.EnableEagerWorkflowStart.Key():     true,
