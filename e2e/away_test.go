@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	enumspb "go.temporal.io/api/enums/v1"
+
 	"github.com/holdfast-dev/holdfast/activities"
 	"github.com/holdfast-dev/holdfast/agent/model/modeltest"
 )
@@ -130,6 +132,9 @@ func testWorkerDrains(t *testing.T, s *stack) {
 	wantTranscript(t, s.prove(t, input, rec), "user: "+question+"\nassistant: I do.\n")
 	if n := s.asked(question); n != 1 {
 		t.Errorf("the model was asked %d times, want once", n)
+	}
+	if n := s.recorded(t, input.ThreadID, enumspb.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT); n != 0 {
+		t.Errorf("the worker has taken %d tasks along", n)
 	}
 	if state := leaving.cmd.ProcessState; !state.Success() {
 		t.Errorf("the worker ended with %v", state)

@@ -15,7 +15,6 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 
 	"github.com/holdfast-dev/holdfast/agent/model/modeltest"
-	"github.com/holdfast-dev/holdfast/eventbus/subject"
 )
 
 // victim is what is killed: one process, or all.
@@ -203,20 +202,11 @@ func releaseModel(_ *testing.T, k *killing) { k.stack.model.Release(k.hold) }
 func reachFirstTask(t *testing.T, k *killing) {
 	t.Helper()
 	k.watcher.untilOpen(t)
-	s := k.stack
-	id := subject.WorkflowID("default", k.watcher.input.ThreadID)
-	err := eventually(t.Context(), "the first task is with the worker", func(ctx context.Context) error {
-		history := s.temporalClient.GetWorkflowHistory(ctx, id, "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
-		for history.HasNext() {
-			e, err := history.Next()
-			if err != nil {
-				return err
-			}
-			if e.EventType == enumspb.EVENT_TYPE_WORKFLOW_TASK_STARTED {
-				return nil
-			}
+	err := eventually(t.Context(), "the first task is with the worker", func(context.Context) error {
+		if k.stack.recorded(t, k.watcher.input.ThreadID, enumspb.EVENT_TYPE_WORKFLOW_TASK_STARTED) == 0 {
+			return errors.New("not yet")
 		}
-		return errors.New("not yet")
+		return nil
 	})
 	if err != nil {
 		t.Fatal(err)

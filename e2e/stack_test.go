@@ -15,10 +15,12 @@ import (
 	"testing"
 
 	"github.com/nats-io/nats.go"
+	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
 	tlog "go.temporal.io/sdk/log"
 
 	"github.com/holdfast-dev/holdfast/agent/model/modeltest"
+	"github.com/holdfast-dev/holdfast/eventbus/subject"
 	"github.com/holdfast-dev/holdfast/workflows"
 )
 
@@ -350,6 +352,23 @@ func agentPaths(names string) []string {
 		paths = append(paths, "/agents/"+name)
 	}
 	return paths
+}
+
+// recorded counts the events of a type in the history of the thread's newest execution.
+func (s *stack) recorded(t *testing.T, thread string, typ enumspb.EventType) int {
+	t.Helper()
+	n := 0
+	history := s.temporalClient.GetWorkflowHistory(t.Context(), subject.WorkflowID("default", thread), "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	for history.HasNext() {
+		e, err := history.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.EventType == typ {
+			n++
+		}
+	}
+	return n
 }
 
 // connectNATS opens a connection of the test's own.
