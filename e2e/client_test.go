@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/holdfast-dev/holdfast/agui/sse"
 )
 
@@ -93,6 +95,8 @@ func (f frame) terminal() bool {
 type recording struct {
 	input  []byte
 	frames []frame
+	// live is what the protocol's own client has, which ran it at the same time; nil if it did not.
+	live *folded
 }
 
 func (r recording) data() []string {
@@ -192,10 +196,15 @@ func (s *stack) post(t *testing.T, agent string, input runInput) (status int, bo
 	return roundTrip(t.Context(), http.MethodPost, s.url()+"/agents/"+agent, input.json(t), nil)
 }
 
-// run posts an input and reads the stream to its end.
+// run has the protocol's own client run an input, and reads the stream to its end beside it: both send the same request,
+// so that one of them starts the run and the other is attached to it.
 func (s *stack) run(t *testing.T, agent string, input runInput) recording {
 	t.Helper()
-	return s.watch(t, agent, input).end(t)
+	answer := drive(t, map[string]any{"url": s.url() + "/agents/" + agent, "input": input})
+	rec := s.watch(t, agent, input).end(t)
+	live := await(t, answer)
+	rec.live = &live
+	return rec
 }
 
 func threadPath(thread string) string { return "/threads/" + segment(thread) }
@@ -239,6 +248,11 @@ func (s *stack) prove(t *testing.T, input runInput, rec recording) folded {
 	f := await(t, drive(t, map[string]any{"events": events(rec), "input": input}))
 	if f.Failure != nil {
 		t.Errorf("the protocol's own client gives up: %s\n%s", f.Failure.Message, rec)
+	}
+	if live := rec.live; live != nil {
+		if diff := cmp.Diff(f, *live); diff != "" {
+			t.Errorf("the protocol's own client has another end live (-recorded +live):\n%s", diff)
+		}
 	}
 	verdict(t, rec)
 	return f

@@ -111,9 +111,26 @@ func TestReadingWhatIsNotThere(t *testing.T) {
 func TestRefusalThroughTheClient(t *testing.T) {
 	t.Parallel()
 	s := sharedStack(t)
-	f := await(t, drive(t, map[string]any{"url": s.url() + "/agents/nobody", "input": ask("Hello")}))
-	if f.Failure == nil || f.Failure.Status != http.StatusNotFound || !strings.Contains(string(f.Failure.Body), `"AGENT_UNKNOWN"`) {
-		t.Errorf("failure %+v, want status 404 and the body", f.Failure)
+	long := ask("Hello")
+	long.ThreadID = strings.Repeat("x", maxID+1)
+	cases := []struct {
+		name, agent string
+		input       runInput
+		status      int
+		code, field string
+	}{
+		{"unknown agent", "nobody", ask("Hello"), http.StatusNotFound, "AGENT_UNKNOWN", "agent"},
+		{"bad input", agentDesk, long, http.StatusBadRequest, "LIMIT_EXCEEDED", "/threadId"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			f := await(t, drive(t, map[string]any{"url": s.url() + "/agents/" + c.agent, "input": c.input}))
+			if f.Failure == nil {
+				t.Fatalf("the client has an answer: %+v", f)
+			}
+			wantRefusal(t, f.Failure.Status, string(f.Failure.Body), c.status, c.code, c.field)
+		})
 	}
 }
 

@@ -73,6 +73,7 @@ func TestTwoToolsInParallel(t *testing.T) {
 		modeltest.ToolCalls(call("c1", "read_meter", a), call("c2", "pay", b)).Saying("Doing ", "both."),
 		modeltest.Text("Done."))
 	input := ask(question)
+	client := drive(t, map[string]any{"url": s.url() + "/agents/" + agentDesk, "input": input})
 	w := s.watch(t, agentDesk, input)
 	for _, hold := range []string{first, second} {
 		if err := s.gate.reached(t.Context(), hold, 1); err != nil {
@@ -82,7 +83,8 @@ func TestTwoToolsInParallel(t *testing.T) {
 	s.gate.release(second)
 	w.untilEvents(t, "TOOL_CALL_RESULT", 1) // one result is shown while the other tool still runs
 	s.gate.release(first)
-	rec := w.end(t)
+	rec, live := w.end(t), await(t, client)
+	rec.live = &live
 	f := s.prove(t, input, rec)
 	wantTranscript(t, f, "user: "+question+"\nassistant: Doing both.\nassistant calls read_meter "+a+"\nassistant calls pay "+b+
 		"\ntool: pay done: "+item+"\ntool: read_meter done: "+item+"\nassistant: Done.\n")

@@ -85,7 +85,7 @@ func TestNextRunAtOnce(t *testing.T) {
 	input := ask(question)
 	var thread []recording
 	for i := range runs {
-		rec := s.run(t, agentDesk, input)
+		rec := s.watch(t, agentDesk, input).end(t)
 		s.proveEnd(t, rec)
 		thread = append(thread, rec)
 		if last := rec.last(); last.Type != "RUN_FINISHED" || last.RunID != input.RunID {
