@@ -90,5 +90,10 @@ func testTerminatedWithoutEvents(t *testing.T, s *stack) {
 	if err := s.startWorker(); err != nil {
 		t.Fatal(err)
 	}
+	// What the dead one announced may still count, and may end at any moment.
+	s.worker.logged(t, "worker started", anyRecord)
+	if err := s.ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	wantTranscript(t, s.prove(t, input, s.run(t, agentDesk, input)), "user: "+question+"\nassistant: Once.\n")
 }

@@ -367,10 +367,15 @@ func (g *Generator) patch(doc json.RawMessage) agui.Patch {
 		o := agui.PatchOperation{Op: pick(g, agui.PatchAdd, agui.PatchAdd, agui.PatchRemove, agui.PatchReplace, agui.PatchMove, agui.PatchCopy, agui.PatchTest), Path: g.pointer()}
 		switch o.Op {
 		case agui.PatchMove, agui.PatchCopy:
-			o.From = new(g.pointer())
-			if o.Path == "" && g.chance(80) {
-				o.Path = "/c" // few mean the whole document
+			// Few mean the whole document.
+			from := g.pointer()
+			if from == "" && g.chance(80) {
+				from = "/a"
 			}
+			if o.Path == "" && g.chance(80) {
+				o.Path = "/c"
+			}
+			o.From = &from
 		case agui.PatchRemove:
 		default:
 			o.Value = g.value(2)

@@ -29,7 +29,7 @@ func measureReference(ctx context.Context, b *bench) error {
 	b.report.row("own CPU per run, 1 client", millis(h.perRun()), millis(e.perRun()), aimCPU)
 
 	for _, clients := range []int{16, 64} {
-		h, e, err := b.alternate(ctx, b.choose(3, 1), clients, b.choose(4*clients, clients), holdfast, bare)
+		h, e, err := b.alternate(ctx, b.choose(3, 1), clients, b.choose(128, clients), holdfast, bare)
 		if err != nil {
 			return err
 		}
@@ -70,7 +70,7 @@ func measureFirst(ctx context.Context, b *bench) error {
 // nothing.
 func measureRate(ctx context.Context, b *bench) error {
 	for _, clients := range []int{1, 16, 64} {
-		h, e, err := b.alternate(ctx, b.choose(3, 1), clients, b.choose(32+6*clients, 8+clients), b.oneWord, b.bareSteps)
+		h, e, err := b.alternate(ctx, b.choose(3, 1), clients, b.choose(32+3*clients, 8+clients), b.oneWord, b.bareSteps)
 		if err != nil {
 			return err
 		}

@@ -116,7 +116,9 @@ var known = []knownDifference{
 var (
 	leadingZero = regexp.MustCompile(`/0[0-9]`)
 	manyDigits  = regexp.MustCompile(`/[0-9]{10}`)
-	inherited   = regexp.MustCompile(`/(toString|constructor|valueOf|hasOwnProperty|isPrototypeOf)`)
+	// wholeDocument matches an event whose patch copies or moves to the top.
+	wholeDocument = regexp.MustCompile(`"op":"(copy|move)","path":""`)
+	inherited     = regexp.MustCompile(`/(toString|constructor|valueOf|hasOwnProperty|isPrototypeOf)`)
 )
 
 // lookup returns what a pointer leads to, nil when that is nothing.
@@ -301,7 +303,8 @@ func explain(c *client, s stream) (string, error) {
 		for earlier := range at {
 			names := refusal(s, earlier)
 			for _, k := range known {
-				if k.later && slices.Contains(names, k.name) {
+				// In the same patch it can follow another difference.
+				if k.later && (slices.Contains(names, k.name) || len(names) > 0 && wholeDocument.MatchString(s.Frames[earlier])) {
 					return k.name, nil
 				}
 			}
