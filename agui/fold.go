@@ -1,6 +1,7 @@
 package agui
 
 import (
+	"errors"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -111,7 +112,8 @@ func NewFold(in *RunAgentInput) *Fold {
 }
 
 // Apply applies the next event. The error is a *Notice: the event was skipped, or
-// the part of it that could not be applied. A patch applies whole or not at all.
+// the part of it that could not be applied; several are joined, when an event also ends
+// what chunks began. A patch applies whole or not at all.
 func (f *Fold) Apply(e Event) error {
 	index := f.index
 	f.index++
@@ -123,8 +125,11 @@ func (f *Fold) Apply(e Event) error {
 		return &Notice{Index: index, Type: e.Type(), Reason: err.(*Violation).Reason, Err: err}
 	}
 	for _, part := range parts {
-		if problem := f.notice(index, e, f.apply(part)); err == nil {
+		switch problem := f.notice(index, e, f.apply(part)); {
+		case err == nil:
 			err = problem
+		case problem != nil:
+			err = errors.Join(err, problem)
 		}
 	}
 	return err

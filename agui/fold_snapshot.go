@@ -162,8 +162,8 @@ func (l *messageList) own(h *held) *held {
 func (l *messageList) replace(h, with *held) {
 	l.list[l.place(h)] = with
 	l.first[h.m.ID] = with
-	if h.m.Role == RoleTool {
-		l.rebuilt++ // it no longer stands in a row of results
+	if h.m.Role == RoleTool || h.aliased {
+		l.rebuilt++ // it no longer stands in a row of results, or holds its calls in another place
 	}
 	for _, c := range h.calls {
 		same := l.calls[c.c.ID]
