@@ -282,7 +282,9 @@ func TestTransformersSeeEveryEventAndMayDropIt(t *testing.T) {
 	}
 	shout := func(e agui.Event) []agui.Event {
 		if c, is := e.(*agui.TextMessageContent); is {
-			c.Delta = strings.ToUpper(c.Delta)
+			loud := *c
+			loud.Delta = strings.ToUpper(c.Delta)
+			return []agui.Event{&loud}
 		}
 		return []agui.Event{e}
 	}
@@ -304,7 +306,7 @@ func TestT67CancelledRunEmitsItsEndAndNothingElse(t *testing.T) {
 			t.Errorf("call %d: %v, want ErrCancelled", i, err)
 		}
 	}
-	must(t, r.Finish(&agui.RunFinished{RunID: "r", Outcome: agui.Cancelled()}))
+	must(t, r.CutOff(agui.Text("stopped")), r.Finish(&agui.RunFinished{RunID: "r", Outcome: agui.Cancelled()}))
 	r.want("STEP_STARTED", "SUBAGENT_STARTED r-sub-1", "TEXT_MESSAGE_START r-msg-1 @r-sub-1",
 		"TEXT_MESSAGE_END @r-sub-1", "SUBAGENT_ERROR r-sub-1 The run ended before this agent did.", "STEP_FINISHED", "RUN_FINISHED")
 }
@@ -334,6 +336,12 @@ func TestRandomProgramsEmitValidStreams(t *testing.T) {
 		terminal := agui.Event(&agui.RunFinished{RunID: "r", Outcome: agui.Success()})
 		if random.IntN(4) == 0 {
 			terminal = &agui.RunError{Message: "m"}
+		}
+		if cancelled { // then handles could not close what they opened
+			terminal = &agui.RunFinished{RunID: "r", Outcome: agui.Cancelled()}
+			if err := root.CutOff(agui.Text("stopped")); err != nil {
+				t.Fatalf("program %d: cut off: %v", seed, err)
+			}
 		}
 		if err := root.Finish(terminal); err != nil {
 			t.Fatalf("program %d: finish: %v", seed, err)

@@ -18,7 +18,9 @@ func (c *Scope) Step(name string) (*Step, error) {
 	if err := c.Emit(&agui.StepStarted{StepName: name}); err != nil {
 		return nil, err
 	}
-	return &Step{c: c, name: name}, nil
+	step := &Step{c: c, name: name}
+	c.s.open = append(c.s.open, step)
+	return step, nil
 }
 
 // Name is the step's name.
@@ -30,6 +32,7 @@ func (s *Step) Finish() error {
 		return ErrHandleClosed
 	}
 	s.ended = true
+	s.c.s.leave(s)
 	return s.c.send(&agui.StepFinished{StepName: s.name})
 }
 

@@ -13,6 +13,7 @@ import (
 type ToolCall struct {
 	c      *Scope
 	id     agui.ToolCallID
+	parent *agui.MessageID
 	result agui.MessageID
 	args   strings.Builder
 	ended  bool
@@ -28,10 +29,11 @@ func (c *Scope) ToolCall(name string, opts ...Option) (*ToolCall, error) {
 	if !o.given {
 		o.call = c.NewToolCallID()
 	}
-	t := &ToolCall{c: c, id: o.call, result: c.NewMessageID()}
+	t := &ToolCall{c: c, id: o.call, parent: o.parent, result: c.NewMessageID()}
 	if err := c.open(t, &agui.ToolCallStart{ToolCallID: t.id, ToolCallName: name, ParentMessageID: o.parent}); err != nil {
 		return nil, err
 	}
+	c.s.called[t.id] = t.result
 	return t, nil
 }
 
@@ -40,6 +42,17 @@ func (t *ToolCall) ID() agui.ToolCallID { return t.id }
 
 // ResultMessageID is the id that the result's message has, or will have.
 func (t *ToolCall) ResultMessageID() agui.MessageID { return t.result }
+
+// MessageID is the message that holds the call. One that no option named has the call's own id.
+func (t *ToolCall) MessageID() agui.MessageID {
+	if t.parent == nil || *t.parent == "" {
+		return agui.MessageID(t.id)
+	}
+	return *t.parent
+}
+
+// Ended tells whether the call has ended.
+func (t *ToolCall) Ended() bool { return t.ended }
 
 // Args appends a piece of the argument text, which need not be JSON by itself and is not judged.
 func (t *ToolCall) Args(fragment string) error {
@@ -101,7 +114,7 @@ func (t *ToolCall) End() error {
 }
 
 // Result ends the call with a text and returns the id of the result's message. If the end fails there is no result.
-func (t *ToolCall) Result(text string) (agui.MessageID, error) { return t.answer(agui.Text(text)) }
+func (t *ToolCall) Result(text string) (agui.MessageID, error) { return t.Answer(agui.Text(text), nil) }
 
 // ResultJSON ends the call with the JSON of v.
 func (t *ToolCall) ResultJSON(v any) (agui.MessageID, error) {
@@ -112,19 +125,22 @@ func (t *ToolCall) ResultJSON(v any) (agui.MessageID, error) {
 	if err != nil {
 		return "", err
 	}
-	return t.answer(agui.Text(string(data)))
+	return t.Answer(agui.Text(string(data)), nil)
 }
 
 // ResultParts ends the call with content parts.
 func (t *ToolCall) ResultParts(parts ...agui.ContentPart) (agui.MessageID, error) {
-	return t.answer(agui.Parts(parts...))
+	return t.Answer(agui.Parts(parts...), nil)
 }
 
-func (t *ToolCall) answer(content agui.Content) (agui.MessageID, error) {
+// Answer ends the call with any content, and with metadata that goes with the result.
+func (t *ToolCall) Answer(content agui.Content, m agui.Metadata) (agui.MessageID, error) {
 	if err := t.End(); err != nil {
 		return "", err
 	}
-	return t.result, t.c.send(&agui.ToolCallResult{MessageID: t.result, ToolCallID: t.id, Content: content, Role: new(agui.RoleTool)})
+	return t.result, t.c.send(&agui.ToolCallResult{
+		BaseEvent: agui.Base{Metadata: m}, MessageID: t.result, ToolCallID: t.id, Content: content, Role: new(agui.RoleTool),
+	})
 }
 
 // Close ends the call if it is open.
