@@ -17,7 +17,9 @@ import (
 type ThreadReader struct {
 	bus    *Bus
 	key    RunKey // of the run in hand
-	cursor uint64 // runs that begin at or before it are done with
+	begun  uint64 // its first entry, 0 if that is not known yet
+	read   bool   // it was read to its end
+	cursor uint64 // the next run is looked for behind it
 	run    *Reader
 }
 
@@ -42,13 +44,17 @@ func (r *ThreadReader) Next(ctx context.Context) (*Entry, RunKey, error) {
 		e, err := r.run.Next(ctx)
 		if errors.Is(err, io.EOF) {
 			r.run.Close()
-			r.run = nil
+			r.run, r.read = nil, true
 			continue
 		}
 		if err != nil {
 			return nil, RunKey{}, err
 		}
 		r.cursor = e.Sequence
+		if e.Terminal && e.previous > 0 {
+			// A run that was lost may be closed after the next one has begun, which then lies before this entry.
+			r.cursor = e.previous
+		}
 		return e, r.key, nil
 	}
 }
@@ -56,18 +62,52 @@ func (r *ThreadReader) Next(ctx context.Context) (*Entry, RunKey, error) {
 // Run returns the run in hand, and false between two runs.
 func (r *ThreadReader) Run() (RunKey, bool) { return r.key, r.run != nil }
 
-// nextRun waits for the first entry behind the cursor and begins with its run.
+// nextRun waits for the run that began after the one that was read, and begins with it.
 func (r *ThreadReader) nextRun(ctx context.Context) error {
-	key, seq, err := r.bus.runBehind(ctx, r.key, r.cursor)
+	key, first, err := r.later(ctx)
 	if errors.Is(err, errNone) {
-		key, seq, err = r.await(ctx)
+		key, first, err = r.await(ctx)
 	}
 	if err != nil {
 		return err
 	}
-	r.key = key
-	r.run = r.bus.Follow(key, seq-1)
+	r.key, r.begun, r.read = key, first, false
+	r.run = r.bus.Follow(key, first-1)
 	return nil
+}
+
+// later returns the next run and the sequence of its first entry, or errNone.
+func (r *ThreadReader) later(ctx context.Context) (RunKey, uint64, error) {
+	for {
+		key, seq, err := r.bus.runBehind(ctx, r.key, r.cursor)
+		if err != nil {
+			return RunKey{}, 0, err
+		}
+		if !r.read || key.Run != r.key.Run {
+			if r.read && r.begun == 0 {
+				if r.begun, err = r.bus.firstOf(ctx, r.key); err != nil {
+					return RunKey{}, 0, err
+				}
+			}
+			first, err := r.bus.firstOf(ctx, key)
+			if err != nil {
+				return RunKey{}, 0, err
+			}
+			if first > r.begun {
+				return key, first, nil
+			}
+		}
+		r.cursor = seq // an entry of the run that was read, or of one before it
+	}
+}
+
+// firstOf returns the sequence of the first entry that is left of a run's main lane.
+func (b *Bus) firstOf(ctx context.Context, key RunKey) (uint64, error) {
+	_, seq, err := b.leaderGet(ctx, map[string]any{"next_by_subj": b.prefix + key.tokens() + "." + MainLane, "seq": 1})
+	if errors.Is(err, errNone) {
+		return 0, nil // deleted meanwhile
+	}
+	return seq, err
 }
 
 // await subscribes first and looks then, so that no run begins unseen.
@@ -92,9 +132,9 @@ func (r *ThreadReader) await(ctx context.Context) (RunKey, uint64, error) {
 	check := time.NewTicker(checkEvery)
 	defer check.Stop()
 	for {
-		key, seq, err := r.bus.runBehind(ctx, r.key, r.cursor)
+		key, first, err := r.later(ctx)
 		if !errors.Is(err, errNone) {
-			return key, seq, ctxOr(ctx, err)
+			return key, first, ctxOr(ctx, err)
 		}
 		select {
 		case <-ctx.Done():

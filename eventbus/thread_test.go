@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/holdfast-dev/holdfast/agui"
 	"github.com/holdfast-dev/holdfast/eventbus/eventbustest"
 )
 
@@ -79,6 +82,56 @@ func TestThreadReaderReadsRunAfterRunAndWaitsForTheNext(t *testing.T) {
 	threadRun(t, b, inThread("r/3"), 4, false)
 	if err := <-waiting; err != nil {
 		t.Fatal(err)
+	}
+}
+
+// The execution of a run was lost, and the next run of the thread began before a gateway had closed the first: its end lies
+// behind the other's beginning, or even behind its end.
+func TestThreadReaderMissesNothingOfARunThatBeganBeforeTheOneBeforeWasClosed(t *testing.T) {
+	t.Parallel()
+	for _, ends := range []bool{false, true} {
+		b := newBus(t)
+		threadRun(t, b, inThread("r/1"), 1, false)
+		threadRun(t, b, inThread("r/2"), 2, ends)
+		if err := b.CloseRun(testContext(t), inThread("r/1"), time.Now().UnixNano(), &agui.RunError{Message: "lost", Code: new("RUN_LOST")}); err != nil {
+			t.Fatal(err)
+		}
+		if !ends {
+			if err := b.CloseRun(testContext(t), inThread("r/2"), time.Now().UnixNano(), &agui.RunError{Message: "lost", Code: new("RUN_LOST")}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		threadRun(t, b, inThread("r/3"), 3, true)
+		last := "RUN_ERROR"
+		if ends {
+			last = "RUN_FINISHED"
+		}
+		want := []string{
+			"r/1-0", "r/1-1", "r/1-2", "RUN_ERROR", "r/2-0", "r/2-1", "r/2-2", last, "r/3-0", "r/3-1", "r/3-2", "RUN_FINISHED",
+		}
+		// From the start, and from within the first run.
+		for after := range 2 {
+			var r *ThreadReader
+			skip := 0
+			if after == 0 {
+				r = b.FollowThread(inThread(""))
+			} else {
+				run, err := b.Run(testContext(t), inThread("r/1"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				r, skip = b.FollowThreadFrom(inThread("r/1"), run.First.Sequence), len(run.First.Events)
+			}
+			var got []string
+			for len(got) < len(want)-skip {
+				e, _ := nextInThread(t, r)
+				got = append(got, texts(t, []*Entry{e})...)
+			}
+			r.Close()
+			if d := cmp.Diff(want[skip:], got); d != "" {
+				t.Errorf("second run ended: %t, from within: %d (-want +got):\n%s", ends, after, d)
+			}
+		}
 	}
 }
 
