@@ -132,7 +132,7 @@ func TestResolveRefusesWhatCanNotBeFollowed(t *testing.T) {
 	b := newBus(t)
 	ctx := testContext(t)
 	other := RunKey{Tenant: "default", Thread: "t1", Run: "r10"} // its id starts with the run's
-	write(t, b, writing(1), delta("a"), delta("b"))              // entry 1
+	write(t, b, writing(1), delta("a"))                          // entry 1
 	write(t, b, writing(2, claiming))                            // entry 2, without events
 	write(t, b, writing(1, ofRun(other)), delta("x"))            // entry 3
 	for _, tc := range []struct {
@@ -142,7 +142,7 @@ func TestResolveRefusesWhatCanNotBeFollowed(t *testing.T) {
 	}{
 		{"another log", EventID{"zzz", 1, 0}, ErrGone},
 		{"ahead of the log", EventID{b.Epoch(), 500, 0}, ErrGone},
-		{"no such event in the entry", EventID{b.Epoch(), 1, 2}, ErrBadEventID},
+		{"no such event in the entry", EventID{b.Epoch(), 1, 1}, ErrBadEventID},
 		{"entry without events", EventID{b.Epoch(), 2, 0}, ErrBadEventID},
 		{"another run's", EventID{b.Epoch(), 3, 0}, ErrForeignEvent},
 	} {
