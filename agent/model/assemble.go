@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -55,8 +54,8 @@ type Assembler struct {
 	// Taken reports whether the thread has used an id already. Providers that
 	// number calls anew in each turn would otherwise reopen old calls.
 	Taken func(id string) bool
-	// JSON refuses an answer without calls that is not one JSON text.
-	JSON bool
+	// Output refuses an answer without calls that is not JSON of this form.
+	Output *Output
 
 	text, reasoning strings.Builder
 	encrypted       string
@@ -64,6 +63,7 @@ type Assembler struct {
 	last            *partialCall
 	finish          Finish
 	usage           *agui.TokenUsage
+	cost            *Money
 	size            int
 	err             error
 }
@@ -104,6 +104,9 @@ func (a *Assembler) Add(d Delta) error {
 	}
 	if d.Usage != nil {
 		a.usage = d.Usage
+	}
+	if d.Cost != nil {
+		a.cost = d.Cost
 	}
 	if a.finish != FinishLength && a.finish != FinishContentFilter && d.Finish != "" {
 		a.finish = d.Finish // a cut stays a cut, whatever is claimed later
@@ -255,6 +258,7 @@ func (a *Assembler) Turn() (Turn, error) {
 		ReasoningEncrypted: a.encrypted,
 		Finish:             a.finish,
 		Usage:              a.usage,
+		Cost:               a.cost,
 	}
 	calls := slices.Clone(a.calls)
 	if !slices.ContainsFunc(calls, func(c *partialCall) bool { return c.index < 0 }) {
@@ -292,8 +296,10 @@ func (a *Assembler) Turn() (Turn, error) {
 	case a.finish == FinishToolCalls:
 		return Turn{}, damaged("the answer announces tool calls and has none")
 	case strings.TrimSpace(t.Text) != "":
-		if a.JSON && a.finish == FinishStop && !json.Valid([]byte(t.Text)) {
-			return Turn{}, damaged("the answer is not the JSON that was asked for")
+		if a.Output != nil && a.finish == FinishStop {
+			if err := a.Output.Check(t.Text); err != nil {
+				return Turn{}, damaged("the answer is not the JSON that was asked for: %v", err)
+			}
 		}
 	case a.finish == FinishStop:
 		return Turn{}, damaged("the answer is empty")

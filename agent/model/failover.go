@@ -36,12 +36,13 @@ const (
 //
 // Models are told apart by their place. Which one has answered is in the turn's
 // usage.
-func Failover(primary Model, others ...Model) Model {
+func Failover(primary Model, others ...Model) *Chain {
 	models := append([]Model{primary}, others...)
-	return &failover{models: models, rests: make([]rest, len(models))}
+	return &Chain{models: models, rests: make([]rest, len(models))}
 }
 
-type failover struct {
+// Chain is a [Model] that is several: see [Failover].
+type Chain struct {
 	models []Model
 
 	mu    sync.Mutex
@@ -59,11 +60,22 @@ type rest struct {
 var errLeft = errors.New("the reader has left")
 
 // Stream implements [Model].
-func (f *failover) Stream(ctx context.Context, req Request) iter.Seq2[Delta, error] {
+func (f *Chain) Stream(ctx context.Context, req Request) iter.Seq2[Delta, error] {
+	return f.Ask(ctx, req, 0, nil)
+}
+
+// Ask is Stream for a caller whose attempts are not all made here. The model at the
+// place avoid, counted from 1, is asked last: it has failed an attempt that somebody
+// else made; 0 is none. speaks, unless it is nil, is told the place of the model that
+// has begun to answer, before its first word.
+func (f *Chain) Ask(ctx context.Context, req Request, avoid int, speaks func(place int)) iter.Seq2[Delta, error] {
+	if speaks == nil {
+		speaks = func(int) {}
+	}
 	return func(yield func(Delta, error) bool) {
-		order, failures := f.order(time.Now())
+		order, failures := f.order(time.Now(), avoid-1)
 		for _, i := range order {
-			began, err := speak(f.models[i].Stream(ctx, req), yield)
+			began, err := speak(f.models[i].Stream(ctx, req), func() { speaks(i + 1) }, yield)
 			if err == nil || errors.Is(err, errLeft) {
 				f.recover(i)
 				return
@@ -87,8 +99,9 @@ func (f *failover) Stream(ctx context.Context, req Request) iter.Seq2[Delta, err
 	}
 }
 
-// speak passes a stream on from its first word. An answer without one is an error.
-func speak(stream iter.Seq2[Delta, error], yield func(Delta, error) bool) (began bool, err error) {
+// speak passes a stream on from its first word, before which it says so. An answer
+// without one is an error.
+func speak(stream iter.Seq2[Delta, error], begins func(), yield func(Delta, error) bool) (began bool, err error) {
 	var held []Delta
 	for d, err := range stream {
 		if err != nil {
@@ -100,6 +113,7 @@ func speak(stream iter.Seq2[Delta, error], yield func(Delta, error) bool) (began
 				continue
 			}
 			began = true
+			begins()
 		} else {
 			held = append(held[:0], d)
 		}
@@ -117,6 +131,7 @@ func speak(stream iter.Seq2[Delta, error], yield func(Delta, error) bool) (began
 	if !slices.ContainsFunc(held, cut) {
 		return false, damaged("the answer is empty")
 	}
+	begins()
 	for _, d := range held {
 		if !yield(d, nil) {
 			return true, errLeft
@@ -126,15 +141,17 @@ func speak(stream iter.Seq2[Delta, error], yield func(Delta, error) bool) (began
 }
 
 // order returns whom to ask, and the errors of those who want to be left alone.
-func (f *failover) order(now time.Time) (order []int, resting []*Error) {
+func (f *Chain) order(now time.Time, avoid int) (order []int, resting []*Error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var last []int
+	var last, avoided []int
 	for i, r := range f.rests {
 		s, ok := f.models[i].(*shared)
 		switch {
 		case ok && s.pauses(now):
 			last = append(last, i) // it knows how to wait
+		case i == avoid && (r.wanted == nil || !r.until.After(now)):
+			avoided = append(avoided, i)
 		case !r.until.After(now):
 			order = append(order, i)
 		case r.wanted == nil:
@@ -145,13 +162,16 @@ func (f *failover) order(now time.Time) (order []int, resting []*Error) {
 			resting = append(resting, &e)
 		}
 	}
-	return append(order, last...), resting
+	return slices.Concat(order, last, avoided), resting
 }
 
-func (f *failover) fail(i int, e *Error, now time.Time) {
+func (f *Chain) fail(i int, e *Error, now time.Time) {
 	switch e.Kind {
 	case KindContextTooLong, KindOutputLimit, KindRefused, KindBadRequest:
 		return // another request may do
+	}
+	if len(f.models) == 1 {
+		return // there is nobody to ask in its place
 	}
 	r := rest{until: now.Add(restTime)}
 	if e.RetryAfter > 0 {
@@ -162,7 +182,7 @@ func (f *failover) fail(i int, e *Error, now time.Time) {
 	f.rests[i] = r
 }
 
-func (f *failover) recover(i int) {
+func (f *Chain) recover(i int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.rests[i] = rest{}

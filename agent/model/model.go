@@ -36,11 +36,15 @@
 //
 //	m := model.Failover(model.Shared(first), model.Shared(second))
 //
+// [Priced], innermost, makes turns say what they cost.
+//
 // # Long conversations
 //
 // [Estimate] says about how much of the model's context a request takes;
-// [DropResults] and [Split] with [SummaryRequest] make it smaller without parting a
-// call from its result. They compute, and may be used in workflow code.
+// [DropResults] and [Split] with [SummaryRequest] say how to make it smaller without
+// parting a call from its result, and an [Abridgement] is what was decided: it leaves
+// the conversation as it is and changes what of it is sent. They compute, and may be
+// used in workflow code.
 //
 // # Writing a Model
 //
@@ -54,7 +58,6 @@ package model
 
 import (
 	"context"
-	"encoding/json"
 	"iter"
 
 	"github.com/holdfast-dev/holdfast/agui"
@@ -89,23 +92,12 @@ type Request struct {
 	Tools []agui.Tool `json:"tools,omitempty"`
 	// MaxOutputTokens limits the answer; zero leaves it to the provider.
 	MaxOutputTokens int `json:"maxOutputTokens,omitempty"`
-	// Output, when set, asks for an answer in JSON. Set [Assembler.JSON], too.
+	// Output, when set, asks for an answer in JSON. Set [Assembler.Output], too.
 	Output *Output `json:"output,omitempty"`
 	// CacheKey names the conversation, for providers that find what they have
 	// cached of it by a name. It should be the same in all its turns and tell
 	// nothing about the user.
 	CacheKey string `json:"cacheKey,omitempty"`
-}
-
-// Output asks for an answer that is JSON of a certain form. Turns with calls come
-// before it as ever.
-type Output struct {
-	// Name is the form's, letters, digits, underscores and dashes; "answer" when
-	// empty.
-	Name string `json:"name,omitempty"`
-	// Schema is a JSON Schema. Providers take a part of that language; all take
-	// objects whose properties are all required and which allow no others.
-	Schema json.RawMessage `json:"schema"`
 }
 
 // Delta is one piece of an answer. Exactly one member is set.
@@ -123,8 +115,11 @@ type Delta struct {
 	// Finish says why the provider stopped. It may come more than once, and
 	// anything may follow it.
 	Finish Finish
-	// Usage is what the turn cost. A later one replaces an earlier one.
+	// Usage is what the turn used. A later one replaces an earlier one.
 	Usage *agui.TokenUsage
+	// Cost is what the turn cost, of a model whose price is known: see [Priced]. A
+	// later one replaces an earlier one.
+	Cost *Money
 }
 
 // NoIndex is the index of a fragment that came without one. It is not zero:
@@ -174,6 +169,8 @@ type Turn struct {
 	// it. [FinishLength] and [FinishContentFilter] mean that the answer was cut.
 	Finish Finish           `json:"finish"`
 	Usage  *agui.TokenUsage `json:"usage,omitempty"`
+	// Cost is nil when the model's price is not known.
+	Cost *Money `json:"cost,omitempty"`
 }
 
 // ToolCall is a call that the model asks for.

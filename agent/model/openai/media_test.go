@@ -160,7 +160,7 @@ func TestAnswersInJSON(t *testing.T) {
 	m := newModel(t, config)
 	req := ask("Which city?")
 	req.Output = &model.Output{Schema: []byte(`{"type":"object","properties":{"city":{"type":"string"}},"required":["city"],"additionalProperties":false}`)}
-	assembler := func() *model.Assembler { return &model.Assembler{JSON: true} }
+	assembler := func() *model.Assembler { return &model.Assembler{Output: req.Output} }
 	turn, err := model.Collect(m.Stream(t.Context(), req), assembler())
 	if err != nil || turn.Text != `{"city":"Oslo"}` {
 		t.Errorf("got %+v, %v", turn, err)
