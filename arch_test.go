@@ -45,12 +45,13 @@ var mayImport = []struct {
 	{"agui/emit", arrows{ours: []string{"agui", "agui/jsonpatch"}}},
 
 	// The author's side.
-	{"agent/model", arrows{ours: []string{"agui"}}},
+	{"agent/model", arrows{ours: []string{"agui"}, outside: []string{"jsonschema"}}}, // The form of answers.
 	{"agent/model/modeltest", arrows{ours: []string{"agent/model", "agui"}, outside: []string{"http"}}},
 	{"agent/model/demo", arrows{ours: []string{"agent/model", "agui"}}},
 	{"agent/model/openai", arrows{ours: []string{"agent/model", "agui", "agui/sse"}, outside: []string{"http", "openai"}}},
 	{"agent/model/anthropic", arrows{ours: []string{"agent/model", "agui", "agui/sse"}, outside: []string{"http", "anthropic"}}},
 	{"agent/tool", arrows{ours: []string{"agui", "agui/emit"}, outside: []string{"jsonschema"}}},
+	{"agent/tool/receipt", arrows{ours: []string{"agui"}}},
 	{"agent/tool/mcptool", arrows{ours: []string{"agent/tool", "agui"}, outside: []string{"http", "jsonschema", "mcp"}}},
 	{"agent", arrows{ours: []string{"agent/model", "agent/tool", "agui", "agui/emit", "agui/jsonpatch"}, outside: []string{"temporal"}}},
 
@@ -61,14 +62,14 @@ var mayImport = []struct {
 
 	// The stages.
 	{"activities", arrows{
-		ours:    []string{"agent", "agent/model", "agent/tool", "agui", "agui/emit", "eventbus"},
+		ours:    []string{"agent", "agent/model", "agent/tool", "agent/tool/receipt", "agui", "agui/emit", "eventbus"},
 		outside: []string{"temporal"},
 	}},
 	{"workflows", arrows{
-		ours:    []string{"activities", "agent", "agent/model", "agent/tool", "agui", "agui/emit", "eventbus/subject"},
+		ours:    []string{"activities", "agent", "agent/model", "agent/tool", "agent/tool/receipt", "agui", "agui/emit", "eventbus/subject"},
 		outside: []string{"temporal"},
 	}},
-	{"gateway", arrows{ours: []string{"agui", "agui/sse", "eventbus"}, outside: []string{"http"}}},
+	{"gateway", arrows{ours: []string{"agui", "agui/protobuf", "agui/sse", "eventbus"}, outside: []string{"http"}}},
 	{"gateway/playground", arrows{outside: []string{"http"}}},
 
 	// Assembly and wiring.
@@ -83,7 +84,7 @@ var mayImport = []struct {
 	{"cmd/internal/process", arrows{}},
 	{"cmd/worker", arrows{ours: []string{"agent/...", "cmd/internal/process", "examples/...", "worker"}}},
 	{"cmd/gateway", arrows{
-		ours:    []string{"cmd/internal/process", "eventbus", "gateway", "workflows"},
+		ours:    []string{"agent/tool/receipt", "agui", "cmd/internal/process", "eventbus", "gateway", "workflows"},
 		outside: []string{"http", "nats", "temporal"},
 	}},
 	{"cmd/dev", arrows{ours: []string{"*"}, outside: []string{"*"}}},
