@@ -60,6 +60,19 @@ type Client struct {
 	HTTP *http.Client
 	// Reconnects bounds how often in a row the client comes back without getting an event. Zero is 10, negative is never.
 	Reconnects int
+	// Framing is a form of the stream that the client asks for instead of JSON in server-sent events; protobuf.Framing is
+	// one. The server decides, and an answer in server-sent events is read, too. A framing without ids costs a client that
+	// lost its connection the run from its start, of which it yields only what it did not get before.
+	Framing *Framing
+}
+
+// Framing is another form of a stream of events.
+type Framing struct {
+	// MediaType is the content type of answers in this form, and what the client asks for.
+	MediaType string
+	// Read returns the function that reads the next event of a body. A *DecodeError is the server's fault and final; after
+	// any other error, io.EOF at the end of the body included, the client may come back.
+	Read func(body io.Reader) func() (Event, error)
 }
 
 // NewClient returns a client for an agent of a Holdfast gateway, whose address is like http://127.0.0.1:8080.
@@ -71,7 +84,8 @@ func NewClient(gateway, agent string) *Client {
 // Received is one event as it came.
 type Received struct {
 	Event Event
-	// ID is the server's id of the event, with which Attach goes on behind it. Servers other than Holdfast may send none.
+	// ID is the server's id of the event, with which Attach goes on behind it. Servers other than Holdfast may send none,
+	// and a Framing may have no place for it.
 	ID string
 }
 
@@ -142,7 +156,9 @@ type stream struct {
 	thread   ThreadID
 	run      RunID
 	input    []byte // of a run to be started
-	last     string // id of the last event
+	last     string // id of the last event that had one
+	since    int    // events that came behind it, without ids of their own
+	again    int    // events of the connection in hand that came before, and are still to come again
 
 	got   bool // an event came over the connection in hand
 	ended bool // the terminal event came
@@ -167,7 +183,7 @@ func (s *stream) deliver(ctx context.Context, yield func(Received, error) bool) 
 		if s.got {
 			tries, pause = 0, reconnectFirst
 		}
-		if !s.again(err) || tries >= limit {
+		if !s.worthwhile(err) || tries >= limit {
 			yield(Received{}, err)
 			return
 		}
@@ -183,8 +199,8 @@ func (s *stream) deliver(ctx context.Context, yield func(Received, error) bool) 
 	}
 }
 
-// again reports whether coming back can help.
-func (s *stream) again(err error) bool {
+// worthwhile reports whether coming back can help.
+func (s *stream) worthwhile(err error) bool {
 	if s.client.Gateway == "" {
 		return false
 	}
@@ -192,7 +208,8 @@ func (s *stream) again(err error) bool {
 		return status.Status == http.StatusServiceUnavailable || status.Status == http.StatusBadGateway || status.Status == http.StatusGatewayTimeout
 	}
 	_, violated := errors.AsType[*Violation](err)
-	return !violated
+	_, malformed := errors.AsType[*DecodeError](err)
+	return !violated && !malformed
 }
 
 func sleep(ctx context.Context, d time.Duration) bool {
@@ -230,28 +247,30 @@ func (s *stream) connection(ctx context.Context, yield func(Received, error) boo
 	if resp.StatusCode != http.StatusOK {
 		return false, statusError(resp)
 	}
-	if t, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type")); err != nil || t != "text/event-stream" {
-		return false, fmt.Errorf("the answer is %q, want text/event-stream", resp.Header.Get("Content-Type"))
+	next, err := s.reader(resp)
+	if err != nil {
+		return false, err
 	}
-	frames := sse.NewReader(resp.Body, maxFrame)
+	s.again = s.since
 	for {
-		frame, err := frames.Next()
-		if err != nil {
-			return false, fmt.Errorf("%w: %w", ErrTruncated, err)
-		}
-		e, err := s.judge(frame.Data)
+		r, err := next()
 		if err != nil {
 			return false, err
 		}
-		s.got = true
-		if frame.ID != "" {
-			s.last = frame.ID
+		if s.passed(r) {
+			continue
 		}
-		switch e.(type) {
+		if s.verifier != nil {
+			if err := s.verifier.Check(r.Event); err != nil {
+				return false, err
+			}
+		}
+		s.got = true
+		switch r.Event.(type) {
 		case *RunFinished, *RunError:
 			s.ended = true
 		}
-		if !yield(Received{Event: e, ID: frame.ID}, nil) {
+		if !yield(r, nil) {
 			return true, nil
 		}
 		if s.ended {
@@ -260,19 +279,70 @@ func (s *stream) connection(ctx context.Context, yield func(Received, error) boo
 	}
 }
 
-func (s *stream) judge(frame []byte) (Event, error) {
-	if s.verifier == nil {
-		return Decode(frame)
+// reader returns the function that reads the next event of an answer, in the form that the answer has.
+func (s *stream) reader(resp *http.Response) (func() (Received, error), error) {
+	t, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	framing := s.client.Framing
+	switch {
+	case err == nil && framing != nil && t == framing.MediaType:
+		next := framing.Read(resp.Body)
+		return func() (Received, error) {
+			e, err := next()
+			if err != nil {
+				return Received{}, s.unreadable(err, nil)
+			}
+			return Received{Event: e}, nil
+		}, nil
+	case err == nil && t == sse.ContentType:
+		frames := sse.NewReader(resp.Body, maxFrame)
+		return func() (Received, error) {
+			frame, err := frames.Next()
+			if err != nil {
+				return Received{}, s.unreadable(err, nil)
+			}
+			e, err := Decode(frame.Data)
+			if err != nil {
+				return Received{}, s.unreadable(err, frame.Data)
+			}
+			return Received{Event: e, ID: frame.ID}, nil
+		}, nil
 	}
-	return s.verifier.CheckFrame(frame)
+	return nil, fmt.Errorf("the answer is %q, want %s", resp.Header.Get("Content-Type"), sse.ContentType)
 }
 
-// request posts the run, or attaches to it behind the last event. A run of which nothing came is posted again: an equal
-// request attaches.
+// passed notes where the stream is, and reports whether the event came before, over another connection.
+func (s *stream) passed(r Received) bool {
+	behind := s.again
+	_, unknown := r.Event.(*Unknown) // not every form carries those
+	if s.again > 0 && !unknown {
+		s.again--
+	}
+	switch {
+	case r.ID != "" && r.ID != s.last:
+		s.last, s.since = r.ID, s.again
+	case behind == 0 && !unknown:
+		s.since++
+	}
+	return behind > 0
+}
+
+// unreadable is the error for what could not be read: final if the server sent what is no event.
+func (s *stream) unreadable(err error, frame []byte) error {
+	switch refused, ok := errors.AsType[*DecodeError](err); {
+	case !ok:
+		return fmt.Errorf("%w: %w", ErrTruncated, err)
+	case s.verifier == nil:
+		return refused
+	}
+	return unreadable(err, frame, s.verifier.Checked())
+}
+
+// request posts the run, or attaches to it behind the last event that has an id. A run of which nothing came is posted
+// again: an equal request attaches.
 func (s *stream) request(ctx context.Context) (*http.Request, error) {
 	var req *http.Request
 	var err error
-	if s.input != nil && s.last == "" {
+	if s.input != nil && s.last == "" && s.since == 0 {
 		req, err = http.NewRequestWithContext(ctx, http.MethodPost, s.client.URL, bytes.NewReader(s.input))
 		if err == nil {
 			req.Header.Set("Content-Type", "application/json")
@@ -287,7 +357,11 @@ func (s *stream) request(ctx context.Context) (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	req.Header.Set("Accept", "text/event-stream")
+	accept := sse.ContentType
+	if f := s.client.Framing; f != nil {
+		accept = f.MediaType + ", " + accept + ";q=0.5"
+	}
+	req.Header.Set("Accept", accept)
 	maps.Copy(req.Header, s.client.Header)
 	return req, nil
 }

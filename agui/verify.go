@@ -87,17 +87,22 @@ func (v *Verifier) Check(e Event) error {
 func (v *Verifier) CheckFrame(frame []byte) (Event, error) {
 	e, err := Decode(frame)
 	if err != nil {
-		violation := &Violation{Index: v.index, Reason: err.Error(), Err: err}
-		if refused, ok := errors.AsType[*DecodeError](err); ok {
-			violation.Rule, violation.Reason = refused.Rule, describe(refused.Path, refused.Reason)
-		}
-		if name, unreadable := typeOf(frame); unreadable == nil {
-			violation.Type = EventType(name)
-		}
 		v.index++
-		return nil, violation
+		return nil, unreadable(err, frame, v.index-1)
 	}
 	return e, v.Check(e)
+}
+
+// unreadable is the violation for a frame that Decode refuses.
+func unreadable(err error, frame []byte, index int) *Violation {
+	v := &Violation{Index: index, Reason: err.Error(), Err: err}
+	if refused, ok := errors.AsType[*DecodeError](err); ok {
+		v.Rule, v.Reason = refused.Rule, describe(refused.Path, refused.Reason)
+	}
+	if name, unnamed := typeOf(frame); unnamed == nil {
+		v.Type = EventType(name)
+	}
+	return v
 }
 
 // Checked returns how many events were judged, refused ones included.

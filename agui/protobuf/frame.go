@@ -82,6 +82,23 @@ func (r *Reader) next() (agui.Event, error) {
 	}
 }
 
+// Framing has an agui.Client ask for this form:
+//
+//	c := agui.NewClient(gateway, "weather")
+//	c.Framing = protobuf.Framing()
+func Framing() *agui.Framing {
+	return &agui.Framing{MediaType: MediaType, Read: func(body io.Reader) func() (agui.Event, error) {
+		frames := NewReader(body)
+		return func() (agui.Event, error) {
+			e, err := frames.Next()
+			if errors.Is(err, ErrMalformed) || errors.Is(err, ErrTooLong) {
+				err = &agui.DecodeError{Rule: agui.RuleDocument, Reason: "is no frame: " + err.Error()}
+			}
+			return e, err
+		}
+	}}
+}
+
 // Accepts reports whether an Accept header asks for this form: it names MediaType, and
 // its weight is above zero and not below that of event streams, if it names those. A
 // wildcard doesn't ask: whoever accepts anything is served what people can read.
