@@ -23,6 +23,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/holdfast-dev/holdfast/agui"
+	"github.com/holdfast-dev/holdfast/agui/protobuf"
 	"github.com/holdfast-dev/holdfast/agui/sse"
 	"github.com/holdfast-dev/holdfast/eventbus"
 	"github.com/holdfast-dev/holdfast/eventbus/eventbustest"
@@ -328,6 +329,7 @@ type stream struct {
 	*http.Response
 	t      *testing.T
 	frames *sse.Reader
+	binary *protobuf.Reader // nil until it is read in that form
 	cancel context.CancelFunc
 }
 
@@ -358,7 +360,7 @@ func (r *rig) askOf(s *httptest.Server, method, path, body string, header ...str
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	out := &stream{resp, r.t, sse.NewReader(resp.Body, 16<<20), cancel}
+	out := &stream{Response: resp, t: r.t, frames: sse.NewReader(resp.Body, 16<<20), cancel: cancel}
 	r.t.Cleanup(out.leave)
 	return out
 }

@@ -35,7 +35,7 @@ func (g *Gateway) postRun(w http.ResponseWriter, r *http.Request, p Principal) e
 		return err
 	}
 	if len(input.Resume) > 0 {
-		g.refuse(w, codeNothingToResume, messageNothingResume)
+		g.refuse(w, r, codeNothingToResume, messageNothingResume)
 		return nil
 	}
 	digest, err := digestOf(name, input)
@@ -68,7 +68,7 @@ func (g *Gateway) postRun(w http.ResponseWriter, r *http.Request, p Principal) e
 	}
 	switch started, err := g.start(r.Context(), p, name, digest, input, key); {
 	case errors.Is(err, errBusy):
-		g.refuse(w, codeThreadBusy, messageThreadBusy)
+		g.refuse(w, r, codeThreadBusy, messageThreadBusy)
 		return nil
 	case err != nil:
 		return err

@@ -7,8 +7,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/holdfast-dev/holdfast/agui"
-	"github.com/holdfast-dev/holdfast/agui/sse"
 	"github.com/holdfast-dev/holdfast/eventbus"
 )
 
@@ -33,7 +31,7 @@ func (g *Gateway) runEvents(w http.ResponseWriter, r *http.Request, p Principal)
 		}
 	}
 	if r.Method == http.MethodHead { // the route's pattern takes it along, and it has no body to follow
-		streamHeader(w)
+		newResponse(w, r, g.writeTimeout).header()
 		return nil
 	}
 	return g.stream(w, r, key, after, skip)
@@ -89,19 +87,21 @@ func (g *Gateway) stream(w http.ResponseWriter, r *http.Request, key eventbus.Ru
 			return nil
 		}
 	}
-	out := newResponse(w, g.writeTimeout)
+	out := newResponse(w, r, g.writeTimeout)
 	if err := out.open(); err != nil {
 		return nil //nolint:nilerr // the client is gone
 	}
-	if first != nil && out.entry(g.bus.Epoch(), first, skip) != nil {
-		return nil
+	if first != nil {
+		if err := out.entry(g.bus.Epoch(), first, skip); err != nil {
+			g.cut(r, key, err)
+		}
 	}
 	g.relay(ctx, r, out, key, reader.Next, func() bool { return g.lost(ctx, key) })
 	return nil
 }
 
-// relay sends what next returns until it returns io.EOF. When there has been nothing for the time of a heartbeat it sends
-// a comment and asks lost whether there ever will be.
+// relay sends what next returns until it returns io.EOF. When there has been nothing for the time of a heartbeat it keeps
+// the connection in use and asks lost whether there ever will be.
 func (g *Gateway) relay(ctx context.Context, r *http.Request, out *response, key eventbus.RunKey,
 	next func(context.Context) (*eventbus.Entry, error), lost func() bool,
 ) {
@@ -115,21 +115,24 @@ func (g *Gateway) relay(ctx context.Context, r *http.Request, out *response, key
 		case errors.Is(err, io.EOF):
 			return
 		case errors.Is(err, errSilence):
-			if err = out.comment(); err == nil && lost() {
+			if err = out.beat(); err == nil && lost() {
 				out.end(codeRunLost, messageRunLost)
 				return
 			}
 		}
-		if err == nil {
-			continue
+		if err != nil {
+			g.cut(r, key, err)
 		}
-		if r.Context().Err() == nil && !errors.Is(err, errClient) {
-			g.log.Info("stream cut", "thread_id", key.Thread, "run_id", key.Run, "error", err)
-		}
-		// Cut, so that the client doesn't take what it has for the whole: a body that ends in order reads as a run that
-		// is over.
-		panic(http.ErrAbortHandler)
 	}
+}
+
+// cut ends the connection in the middle of the body, so that the client doesn't take what it has for the whole: a body that
+// ends in order reads as a run that is over. It does not return.
+func (g *Gateway) cut(r *http.Request, key eventbus.RunKey, err error) {
+	if r.Context().Err() == nil && !errors.Is(err, errClient) {
+		g.log.Info("stream cut", "thread_id", key.Thread, "run_id", key.Run, "error", err)
+	}
+	panic(http.ErrAbortHandler)
 }
 
 func (g *Gateway) refuseDraining() error {
@@ -139,10 +142,7 @@ func (g *Gateway) refuseDraining() error {
 	return &apiError{status: http.StatusServiceUnavailable, Code: CodeDraining, Message: "this gateway is shutting down; try again"}
 }
 
-var (
-	errSilence = errors.New("nothing to send")
-	errClient  = errors.New("client does not take what it is sent")
-)
+var errSilence = errors.New("nothing to send")
 
 // heartbeat returns next with the time of a heartbeat as its time-out, which is errSilence. A context lasts for as many
 // entries as come in that time: one for each would be a twentieth of a gateway's CPU time in a slow stream. stop must be
@@ -190,82 +190,9 @@ func (g *Gateway) lost(ctx context.Context, key eventbus.RunKey) bool {
 }
 
 // refuse answers with a stream whose only event is RUN_ERROR. It enters no log and has no id.
-func (g *Gateway) refuse(w http.ResponseWriter, code, message string) {
-	out := newResponse(w, g.writeTimeout)
+func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, code, message string) {
+	out := newResponse(w, r, g.writeTimeout)
 	if out.open() == nil {
 		out.end(code, message)
 	}
-}
-
-// response is an event stream on its way to one client. What is written is flushed before the next entry is fetched, and
-// a client that does not take it in time is cut, so that no client holds more than one entry here.
-type response struct {
-	w       http.ResponseWriter
-	control *http.ResponseController
-	sse     *sse.Writer
-	timeout time.Duration
-}
-
-func newResponse(w http.ResponseWriter, timeout time.Duration) *response {
-	return &response{w: w, control: http.NewResponseController(w), sse: sse.NewWriter(w), timeout: timeout}
-}
-
-func (o *response) open() error {
-	streamHeader(o.w)
-	return o.flush()
-}
-
-func streamHeader(w http.ResponseWriter) {
-	h := w.Header()
-	h.Set("Content-Type", "text/event-stream")
-	h.Set("Cache-Control", "no-cache, no-transform")
-	h.Set("X-Accel-Buffering", "no") // nginx and what follows its custom
-	h.Set("X-Content-Type-Options", "nosniff")
-	w.WriteHeader(http.StatusOK)
-}
-
-// end sends a RUN_ERROR that is in no log, and so has no id.
-func (o *response) end(code, message string) {
-	data, err := agui.Encode(&agui.RunError{Message: message, Code: &code})
-	if err != nil {
-		return
-	}
-	o.deadline()
-	if o.sse.Event(sse.Event{Data: data}) == nil {
-		_ = o.flush() // the client is gone if this fails
-	}
-}
-
-// entry sends the events of an entry and flushes once, not per event: proxies hold back a frame until the write returns.
-func (o *response) entry(epoch string, e *eventbus.Entry, skip int) error {
-	o.deadline()
-	for i := skip; i < len(e.Events); i++ {
-		id := eventbus.EventID{Epoch: epoch, Sequence: e.Sequence, Index: i}
-		if o.sse.Event(sse.Event{ID: id.String(), Data: e.Events[i]}) != nil {
-			return errClient
-		}
-	}
-	if skip >= len(e.Events) {
-		return nil
-	}
-	return o.flush()
-}
-
-func (o *response) comment() error {
-	o.deadline()
-	if o.sse.Comment("") != nil {
-		return errClient
-	}
-	return o.flush()
-}
-
-func (o *response) deadline() {
-	_ = o.control.SetWriteDeadline(time.Now().Add(o.timeout)) // a server that can't has time-outs of its own
-}
-
-func (o *response) flush() error {
-	if o.control.Flush() != nil {
-		return errClient
-	}
-	return nil
 }

@@ -7,7 +7,6 @@ import (
 	"net/http"
 
 	"github.com/holdfast-dev/holdfast/agui"
-	"github.com/holdfast-dev/holdfast/agui/sse"
 	"github.com/holdfast-dev/holdfast/eventbus"
 )
 
@@ -39,7 +38,11 @@ func (g *Gateway) threadEvents(w http.ResponseWriter, r *http.Request, p Princip
 	}
 	defer reader.Close()
 
-	out := newResponse(w, g.writeTimeout)
+	out := newResponse(w, r, g.writeTimeout)
+	if r.Method == http.MethodHead { // the route's pattern takes it along, and it has no body to follow
+		out.header()
+		return nil
+	}
 	if out.open() != nil {
 		return nil
 	}
@@ -48,8 +51,8 @@ func (g *Gateway) threadEvents(w http.ResponseWriter, r *http.Request, p Princip
 		if err != nil {
 			return nil //nolint:nilerr // the headers are out; the client comes back with the id it has
 		}
-		if out.entry(g.bus.Epoch(), e, skip) != nil {
-			return nil
+		if err := out.entry(g.bus.Epoch(), e, skip); err != nil {
+			g.cut(r, key, err)
 		}
 	}
 	next := func(ctx context.Context) (*eventbus.Entry, error) {
@@ -86,7 +89,7 @@ func (g *Gateway) connect(w http.ResponseWriter, r *http.Request, p Principal) e
 
 	key, err := g.bus.LastRun(ctx, eventbus.RunKey{Tenant: p.Tenant, Thread: string(input.ThreadID)})
 	if errors.Is(err, eventbus.ErrUnknownRun) {
-		g.connectEmpty(w, input)
+		g.connectEmpty(w, r, input)
 		return nil
 	}
 	if err != nil {
@@ -107,8 +110,14 @@ func (g *Gateway) connect(w http.ResponseWriter, r *http.Request, p Principal) e
 	if err != nil {
 		return err
 	}
-	out := newResponse(w, g.writeTimeout)
-	if out.open() != nil || out.events(fold.Attach()) != nil || ended {
+	out := newResponse(w, r, g.writeTimeout)
+	if out.open() != nil {
+		return nil
+	}
+	if err := out.events(fold.Attach()); err != nil {
+		g.cut(r, key, err)
+	}
+	if ended {
 		return nil
 	}
 	g.relay(ctx, r, out, key, reader.Next, func() bool { return g.lost(ctx, key) })
@@ -144,8 +153,8 @@ func (g *Gateway) foldUpTo(ctx context.Context, reader *eventbus.Reader, end uin
 	}
 }
 
-func (g *Gateway) connectEmpty(w http.ResponseWriter, input *agui.RunAgentInput) {
-	out := newResponse(w, g.writeTimeout)
+func (g *Gateway) connectEmpty(w http.ResponseWriter, r *http.Request, input *agui.RunAgentInput) {
+	out := newResponse(w, r, g.writeTimeout)
 	if out.open() != nil {
 		return
 	}
@@ -153,19 +162,4 @@ func (g *Gateway) connectEmpty(w http.ResponseWriter, input *agui.RunAgentInput)
 		&agui.RunStarted{ThreadID: input.ThreadID, RunID: input.RunID, ProtocolVersion: new(agui.ProtocolVersion)},
 		&agui.RunFinished{ThreadID: input.ThreadID, RunID: input.RunID},
 	})
-}
-
-// events sends events that are not in the log as they are, and so have no ids.
-func (o *response) events(list []agui.Event) error {
-	o.deadline()
-	for _, e := range list {
-		data, err := agui.Encode(e)
-		if err != nil {
-			return fmt.Errorf("encode %s: %w", e.Type(), err)
-		}
-		if o.sse.Event(sse.Event{Data: data}) != nil {
-			return errClient
-		}
-	}
-	return o.flush()
 }
