@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,8 @@ import (
 // Codes of HTTP errors. Clients decide on these, never on texts.
 const (
 	CodeNotFound         = "NOT_FOUND"            // 404: no such route
+	CodeMethod           = "METHOD_NOT_ALLOWED"   // 405: the path has no such method
+	CodeForeignOrigin    = "FOREIGN_ORIGIN"       // 403: a page of an origin that is not allowed
 	CodeUnauthorized     = "UNAUTHORIZED"         // 401
 	CodeAgentUnknown     = "AGENT_UNKNOWN"        // 404: no worker has announced it within a week
 	CodeNoWorker         = "NO_WORKER"            // 503: it is known, and nobody serves it now
@@ -78,7 +81,10 @@ func logError(err error) *apiError {
 func inputError(err error) *apiError {
 	e := &apiError{status: http.StatusBadRequest, Code: CodeInvalidInput, Message: "the body is not a RunAgentInput", cause: err}
 	if d, ok := errors.AsType[*agui.DecodeError](err); ok {
-		e.Field, e.Message = d.Path, d.Error()
+		e.Field, e.Message = d.Path, cmp.Or(d.Path, "the body")+" "+d.Reason
+		if d.Rule == agui.RuleDocument {
+			e.Message = "the body is not one JSON document: " + d.Reason
+		}
 	}
 	return e
 }

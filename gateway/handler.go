@@ -1,6 +1,7 @@
-// Package gateway turns HTTP into runs and the log of runs into server-sent events. It speaks AG-UI to any client
-// (HttpAgent, CopilotKit, curl), knows no agents of its own, and keeps nothing that another gateway would miss: any
-// number of them may stand behind one address, and a client may come back through another.
+// Package gateway turns HTTP into runs and the log of runs into server-sent events, or into frames of protobuf for who
+// asks for those. It speaks AG-UI to any client (HttpAgent, CopilotKit, curl), knows no agents of its own, and keeps
+// nothing that another gateway would miss: any number of them may stand behind one address, and a client may come back
+// through another.
 //
 //	POST /agents/{agent}                       a RunAgentInput in, the run's events out
 //	POST /agents/{agent}/connect               the thread as it stands, then the run in progress
@@ -29,6 +30,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/agui"
@@ -127,10 +129,27 @@ func New(bus *eventbus.Bus, runs Runs, agents Agents, opt Options) *Gateway {
 		writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 	})
 	g.mux.HandleFunc("GET /readyz", g.ready)
-	g.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		writeError(w, &apiError{status: http.StatusNotFound, Code: CodeNotFound, Message: "there is no such route: " + r.Method + " of this path"})
-	})
+	g.mux.HandleFunc("/", g.noRoute)
 	return g
+}
+
+// noRoute answers what no route takes: 405 for a path that is one's with another method, and else 404.
+func (g *Gateway) noRoute(w http.ResponseWriter, r *http.Request) {
+	var allowed []string
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
+		other := *r
+		other.Method = method
+		if _, pattern := g.mux.Handler(&other); pattern != "/" {
+			allowed = append(allowed, method)
+		}
+	}
+	if len(allowed) == 0 {
+		writeError(w, &apiError{status: http.StatusNotFound, Code: CodeNotFound, Message: "there is no such route"})
+		return
+	}
+	methods := strings.Join(allowed, ", ")
+	w.Header().Set("Allow", methods)
+	writeError(w, &apiError{status: http.StatusMethodNotAllowed, Code: CodeMethod, Message: "this path takes " + methods})
 }
 
 // Drain cuts all streams, so that a server can shut down. Clients come back through another gateway, at the event at
@@ -165,6 +184,18 @@ func (g *Gateway) crossOrigin(w http.ResponseWriter, r *http.Request) (done bool
 	h.Set("Access-Control-Max-Age", "600")
 	w.WriteHeader(http.StatusNoContent)
 	return true
+}
+
+// refuseForeign refuses a POST that a page of a foreign origin can make a browser send without asking first. Those that need
+// a JSON body it has to ask for.
+func (g *Gateway) refuseForeign(r *http.Request) error {
+	if slices.Contains(g.opt.AllowedOrigins, "*") || slices.Contains(g.opt.AllowedOrigins, r.Header.Get("Origin")) {
+		return nil
+	}
+	if err := http.NewCrossOriginProtection().Check(r); err != nil {
+		return &apiError{status: http.StatusForbidden, Code: CodeForeignOrigin, Message: "pages of this origin may not do that", Field: "Origin", cause: err}
+	}
+	return nil
 }
 
 // handle registers a route whose caller is known. What h returns before it has written anything is answered.
@@ -217,8 +248,15 @@ type agentView struct {
 	Capabilities agui.Capabilities `json:"capabilities"`
 }
 
+// viewOf adds to what an agent declares of its transport what the gateway makes of it.
 func viewOf(a eventbus.Announcement) agentView {
-	return agentView{Name: a.Agent, Description: a.Description, Capabilities: a.Capabilities}
+	c := a.Capabilities
+	if c.Transport != nil {
+		transport := *c.Transport
+		transport.HTTPBinary = new(true)
+		c.Transport = &transport
+	}
+	return agentView{Name: a.Agent, Description: a.Description, Capabilities: c}
 }
 
 func (g *Gateway) listAgents(w http.ResponseWriter, _ *http.Request, _ Principal) error {
@@ -252,6 +290,9 @@ func (g *Gateway) agent(name string) (eventbus.Announcement, error) {
 }
 
 func (g *Gateway) cancelThread(w http.ResponseWriter, r *http.Request, p Principal) error {
+	if err := g.refuseForeign(r); err != nil {
+		return err
+	}
 	stopped, err := g.runs.Cancel(r.Context(), p.Tenant, r.PathValue("thread"))
 	if err != nil {
 		return engineAway(err)

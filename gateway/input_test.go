@@ -1,11 +1,14 @@
 package gateway_test
 
 import (
+	"bytes"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/gateway"
@@ -25,6 +28,8 @@ func TestBadInputs(t *testing.T) {
 		{"too deep", strings.Repeat("[", 100_000), ""},
 		{"no thread", `{"runId":"r1","messages":[]}`, "/threadId"},
 		{"no run", `{"threadId":"t1","messages":[]}`, "/runId"},
+		{"an empty thread", `{"threadId":"","runId":"r1","messages":[]}`, "/threadId"},
+		{"an empty run", `{"threadId":"t1","runId":"","messages":[]}`, "/runId"},
 		{"no messages", `{"threadId":"t1","runId":"r1"}`, "/messages"},
 		{"a number for an id", `{"threadId":7,"runId":"r1","messages":[]}`, "/threadId"},
 		{"no list of messages", `{"threadId":"t1","runId":"r1","messages":{}}`, "/messages"},
@@ -45,6 +50,54 @@ func TestBadInputs(t *testing.T) {
 	if len(r.engine.startedRuns()) > 0 {
 		t.Errorf("started %q", r.engine.startedRuns())
 	}
+}
+
+// What is told of bad input is plain: the place, and what is wrong there.
+func TestBadInputIsExplained(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for body, want := range map[string]string{
+		`{"threadId":7,"runId":"r1","messages":[]}`:                            "/threadId is a number, not a string",
+		`{"threadId":"t1","runId":"r1","messages":[{"id":"1","role":"user"}]}`: "/messages/0/content is missing",
+		`[]`: "the body is a list, not an object",
+		`{`:  "the body is not one JSON document: unexpected end at offset 1",
+		`{"threadId":"","runId":"","messages":[]}`: "/threadId is empty",
+	} {
+		if got := r.post(body).refused(http.StatusBadRequest, gateway.CodeInvalidInput, strings.TrimSuffix(strings.Fields(want)[0], "the")); got.Error.Message != want {
+			t.Errorf("%s: %q, want %q", body, got.Error.Message, want)
+		}
+	}
+}
+
+// What a later version of the protocol may send is no error, and is not used.
+func TestInputOfALaterVersion(t *testing.T) {
+	t.Parallel()
+	var log lines
+	r := newRig(t, func(o *gateway.Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+	r.playing(true)
+	body := `{"threadId":"t1","runId":"r1","messages":[{"id":"1","role":"wizard","spell":"x"},{"id":"2","role":"user","content":"Hi"}],"later":true}`
+	same(t, "events", ten, brief(r.post(body).whole()))
+	if said := log.String(); !strings.Contains(said, "messages=1 members=1") || strings.Contains(said, "spell") {
+		t.Errorf("the log says %s", said)
+	}
+}
+
+// lines is a log that is read while it is written.
+type lines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
 
 func TestLimits(t *testing.T) {

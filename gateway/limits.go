@@ -16,7 +16,7 @@ import (
 // Limits bound what a client may send. They are checked before anything starts.
 type Limits struct {
 	Body     int // bytes of a request body
-	ID       int // bytes of a thread, run, message or call id
+	ID       int // bytes of a thread, run, message or call id; 2,000 at most
 	Messages int // messages of an input
 	Tools    int // tools that a client offers
 	Context  int // context items
@@ -25,6 +25,9 @@ type Limits struct {
 // DefaultLimits have these reasons: Temporal takes 2 MiB per payload, and the conversation travels in one beside the
 // agent's definition; ids travel percent-encoded in the headers of every entry; model providers take 128 tools.
 var DefaultLimits = Limits{Body: 1 << 20, ID: 512, Messages: 4000, Tools: 128, Context: 256}
+
+// maxID keeps the ids of an entry, percent-encoded in its headers, well below what NATS takes as headers.
+const maxID = 2000
 
 // bodyTimeout bounds the reading of a request body.
 const bodyTimeout = 30 * time.Second
@@ -40,6 +43,7 @@ func (l Limits) withDefaults() Limits {
 	def(&l.Messages, DefaultLimits.Messages)
 	def(&l.Tools, DefaultLimits.Tools)
 	def(&l.Context, DefaultLimits.Context)
+	l.ID = min(l.ID, maxID)
 	return l
 }
 
@@ -65,12 +69,32 @@ func (g *Gateway) readInput(w http.ResponseWriter, r *http.Request) (*agui.RunAg
 	if err != nil {
 		return nil, inputError(err)
 	}
-	return input, g.checkInput(input)
+	if err := g.checkInput(input); err != nil {
+		return nil, err
+	}
+	g.warnUnknown(input)
+	return input, nil
+}
+
+// warnUnknown notes what a later version of the protocol may have sent: nothing of it is an error, and nothing is done with
+// it.
+func (g *Gateway) warnUnknown(in *agui.RunAgentInput) {
+	messages := 0
+	for _, m := range in.Messages {
+		if !m.Role.Known() {
+			messages++
+		}
+	}
+	if messages > 0 || len(in.Extra) > 0 {
+		g.log.Warn("input has parts that this version does not know, and does not use", "thread_id", in.ThreadID, "run_id", in.RunID, "messages", messages, "members", len(in.Extra))
+	}
 }
 
 func (g *Gateway) checkInput(in *agui.RunAgentInput) error {
 	l := g.opt.Limits
 	c := limitCheck{}
+	c.given("/threadId", string(in.ThreadID))
+	c.given("/runId", string(in.RunID))
 	c.id("/threadId", string(in.ThreadID), l.ID)
 	c.id("/runId", string(in.RunID), l.ID)
 	c.count("/messages", len(in.Messages), l.Messages)
@@ -98,6 +122,14 @@ func (g *Gateway) checkInput(in *agui.RunAgentInput) error {
 
 // limitCheck keeps the first limit that is exceeded.
 type limitCheck struct{ err error }
+
+// given refuses an empty id. The protocol has nothing against those; here it would name a thread that nobody can read or
+// cancel by its path, and that all clients share that forgot to make one up.
+func (c *limitCheck) given(field, id string) {
+	if id == "" && c.err == nil {
+		c.err = &apiError{status: http.StatusBadRequest, Code: CodeInvalidInput, Message: field + " is empty", Field: field}
+	}
+}
 
 func (c *limitCheck) id(field, id string, limit int) {
 	if len(id) > limit && c.err == nil {

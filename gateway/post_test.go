@@ -341,7 +341,20 @@ func TestCancelRoute(t *testing.T) {
 	if s := r.ask(http.MethodPost, "/threads/t1/cancel", ""); s.StatusCode != http.StatusAccepted {
 		t.Errorf("got %s", s.Status)
 	}
-	same(t, "cancelled", []string{"t1"}, r.engine.cancels)
+	// A browser sends this without asking first, for any page that is open.
+	for _, foreign := range [][]string{{"Origin", "https://evil.example"}, {"Sec-Fetch-Site", "cross-site"}, {"Origin", "null", "Content-Type", "text/plain"}} {
+		r.ask(http.MethodPost, "/threads/t1/cancel", "", foreign...).refused(http.StatusForbidden, gateway.CodeForeignOrigin, "Origin")
+	}
+	for _, own := range [][]string{{"Origin", r.http.URL}, {"Sec-Fetch-Site", "same-origin", "Origin", "https://proxy.example"}} {
+		if s := r.ask(http.MethodPost, "/threads/t1/cancel", "", own...); s.StatusCode != http.StatusAccepted {
+			t.Errorf("from %q: %s", own, s.Status)
+		}
+	}
+	same(t, "cancelled", []string{"t1", "t1", "t1"}, r.engine.cancels)
+	_, open := r.serve(r.bus, func(o *gateway.Options) { o.AllowedOrigins = []string{"https://app.example"} })
+	if s := r.askOf(open, http.MethodPost, "/threads/t1/cancel", "", "Origin", "https://app.example"); s.StatusCode != http.StatusAccepted {
+		t.Errorf("from an origin that is allowed: %s", s.Status)
+	}
 	r.engine.fail(true)
 	r.ask(http.MethodPost, "/threads/t1/cancel", "").refused(http.StatusServiceUnavailable, gateway.CodeEngineAway, "")
 }
@@ -361,6 +374,13 @@ func TestAgents(t *testing.T) {
 	r.ask(http.MethodGet, "/agents/nobody", "").refused(http.StatusNotFound, gateway.CodeAgentUnknown, "agent")
 	r.ask(http.MethodPost, "/agents/idle", input("r1", "Hi")).refused(http.StatusServiceUnavailable, gateway.CodeNoWorker, "agent")
 	r.ask(http.MethodPost, "/agents/nobody", input("r1", "Hi")).refused(http.StatusNotFound, gateway.CodeAgentUnknown, "agent")
+	declaring := r.agents["clerk"]
+	declaring.Capabilities.Transport = &agui.TransportCapabilities{Streaming: new(true)}
+	r.agents["clerk"] = declaring
+	want := `{"name":"clerk","description":"Answers.","capabilities":{"transport":{"streaming":true,"httpBinary":true}}}`
+	if got := r.ask(http.MethodGet, "/agents/clerk", "").text(); got != want+"\n" {
+		t.Errorf("got %s, want %s", got, want)
+	}
 	delete(r.agents, "clerk")
 	if got := r.ask(http.MethodGet, "/agents", "").text(); got != `{"agents":[]}`+"\n" {
 		t.Errorf("no agents: %s", got)

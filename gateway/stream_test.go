@@ -195,12 +195,23 @@ func TestSlowClientIsCutAndComesBack(t *testing.T) {
 func TestUnknownRoutes(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	for _, route := range []string{
-		"GET /", "GET /agent", "DELETE /agents/clerk", "PUT /agents/clerk", "GET /threads/t1/cancel", "POST /threads/t1/runs/r1/events",
-		"GET /threads/t1/runs/r1", "GET /threads", "PATCH /healthz", "OPTIONS /agents/clerk", "GET /agents/clerk/x", "GET /agents/", "GET /%2e%2e/etc/passwd",
+	for route, allowed := range map[string]string{
+		"GET /": "", "GET /agent": "", "GET /threads/t1/runs/r1": "", "GET /threads": "", "GET /agents/clerk/x": "", "GET /agents/": "",
+		"GET /%2e%2e/etc/passwd": "", "POST /": "", "DELETE /threads/t1": "",
+		"DELETE /agents/clerk": "GET, HEAD, POST", "PUT /agents/clerk": "GET, HEAD, POST", "OPTIONS /agents/clerk": "GET, HEAD, POST",
+		"GET /threads/t1/cancel": "POST", "GET /agents/clerk/connect": "POST", "POST /agents": "GET, HEAD", "PATCH /healthz": "GET, HEAD",
+		"POST /threads/t1/runs/r1/events": "GET, HEAD", "POST /threads/t1/events": "GET, HEAD",
 	} {
 		method, path, _ := strings.Cut(route, " ")
-		r.ask(method, path, "").refused(http.StatusNotFound, gateway.CodeNotFound, "")
+		s := r.ask(method, path, "")
+		if allowed == "" {
+			s.refused(http.StatusNotFound, gateway.CodeNotFound, "")
+		} else {
+			s.refused(http.StatusMethodNotAllowed, gateway.CodeMethod, "")
+		}
+		if got := s.Header.Get("Allow"); got != allowed {
+			t.Errorf("%s: Allow %q, want %q", route, got, allowed)
+		}
 	}
 }
 
