@@ -35,6 +35,7 @@ type message struct {
 type folded struct {
 	Events           []json.RawMessage `json:"events"`
 	Messages         []json.RawMessage `json:"messages"`
+	State            json.RawMessage   `json:"state"`
 	Outcome          string            `json:"outcome"`
 	PendingToolCalls []string          `json:"pendingToolCallIds"`
 	Error            *struct {

@@ -17,7 +17,6 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/holdfast-dev/holdfast/agent"
-	"github.com/holdfast-dev/holdfast/agent/model"
 	"github.com/holdfast-dev/holdfast/agent/model/openai"
 	"github.com/holdfast-dev/holdfast/agent/tool"
 	"github.com/holdfast-dev/holdfast/worker"
@@ -83,8 +82,11 @@ func serveAgents(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cfg.Models = map[string]model.Model{"": m}
-	agents := slices.DeleteFunc(testAgents(), func(a agent.Agent) bool {
+	if cfg.Models, err = providerModels(os.Getenv("OPENAI_BASE_URL")); err != nil {
+		return err
+	}
+	cfg.Models[""] = m
+	agents := slices.DeleteFunc(append(testAgents(), providerAgents()...), func(a agent.Agent) bool {
 		return !slices.Contains(strings.Split(os.Getenv(envAgents), ","), a.Name)
 	})
 	return worker.Run(ctx, cfg, agents...)
@@ -114,6 +116,12 @@ func testAgents() []agent.Agent {
 	}
 }
 
+// What makes every tool panic, and with what.
+const (
+	itemThatPanics = "live-wire"
+	whatPanicSays  = "boom in secret.go"
+)
+
 // errand is what the tools are asked to do.
 type errand struct {
 	Item string `json:"item" jsonschema:"what it is about"`
@@ -128,6 +136,9 @@ func errandTool(name, description string, effect tool.Effect) tool.Tool {
 			line := fmt.Sprintf("%s %s %s %d\n", name, in.Item, call.IdempotencyKey(), call.Attempt())
 			if err := appendLine(os.Getenv(envEffects), line); err != nil {
 				return "", err
+			}
+			if in.Item == itemThatPanics {
+				panic(whatPanicSays)
 			}
 			if in.Hold != "" {
 				if err := waitAt(ctx, in.Hold); err != nil {

@@ -5,6 +5,8 @@
 //   {"id": 1, "url": "http://…/agents/x", "input": {RunAgentInput}}   runs it against a live endpoint with HttpAgent
 //   {"id": 2, "events": [{…}, …], "input": {RunAgentInput}}           folds a recorded stream instead
 //
+// With {"binary": true} the first asks for protobuf.
+//
 // An answer has what an application would hold at the end:
 //
 //   {"id", "events", "messages", "state", "outcome", "pendingToolCallIds", "error": {message, code},
@@ -47,12 +49,21 @@ class ReplayAgent extends AbstractAgent {
   }
 }
 
+/** Asks for protobuf, which HttpAgent by itself never does. */
+class BinaryAgent extends HttpAgent {
+  requestInit(input) {
+    const init = super.requestInit(input);
+    return { ...init, headers: { ...init.headers, Accept: 'application/vnd.ag-ui.event+proto' } };
+  }
+}
+
 const Live = recording(HttpAgent);
+const Binary = recording(BinaryAgent);
 const Replay = recording(ReplayAgent);
 
-async function drive({ url, events, input }) {
+async function drive({ url, binary, events, input }) {
   const config = { threadId: input.threadId, initialMessages: input.messages ?? [], initialState: input.state ?? {} };
-  const agent = url === undefined ? new Replay({ ...config, events }) : new Live({ ...config, url });
+  const agent = url === undefined ? new Replay({ ...config, events }) : new (binary ? Binary : Live)({ ...config, url });
   const answer = { outcome: 'none', pendingToolCallIds: [] };
   const { runId, tools, context, forwardedProps, resume } = input;
   try {
