@@ -1,8 +1,8 @@
 package agui
 
 import (
-	"errors"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 

@@ -416,8 +416,9 @@ func (o object) within(key, rule string, read func()) {
 	o.r.scope = outer
 }
 
-// elements calls read for every element of a list that was already checked.
-func (r *reader) elements(value []byte, read func(element []byte)) {
+// elements calls read for every element of a list that was already checked, and tells how much of the list there is up to
+// its end.
+func (r *reader) elements(value []byte, read func(element []byte, end int)) {
 	s := scanner{data: value, pos: 1}
 	if s.peek() == ']' {
 		return
@@ -429,7 +430,7 @@ func (r *reader) elements(value []byte, read func(element []byte)) {
 		start := s.pos
 		s.value(1)
 		r.path[at].index = i
-		read(s.data[start:s.pos])
+		read(s.data[start:s.pos], s.pos)
 		if more, _ := s.next(']'); !more {
 			break
 		}
@@ -440,18 +441,27 @@ func (r *reader) elements(value []byte, read func(element []byte)) {
 // readElements reads a list of objects.
 func readElements[T any](r *reader, value []byte, decode func(*T, object)) []T {
 	list := []T{}
-	r.elements(value, func(element []byte) {
+	r.elements(value, func(element []byte, end int) {
 		if element[0] != '{' {
 			object{r: r}.mismatch(RuleKind, "", element, '{')
 			return
 		}
 		inner := r.open(element)
-		var item T
-		decode(&item, inner)
+		if len(list) == cap(list) {
+			list = slices.Grow(list, expected(len(list), end, len(value)))
+		}
+		list = append(list, *new(T))
+		decode(&list[len(list)-1], inner)
 		r.close(inner)
-		list = append(list, item)
 	})
 	return list
+}
+
+// expected is for how many elements a list of n gets room, the one that ends at end included: for as many as there are if
+// the rest are as long as those so far. Lists of the smallest elements are many times their text, and should not leave
+// more behind. One that begins with small elements gets no room for all that could follow.
+func expected(n, end, length int) int {
+	return min(1+(n+1)*(length-end)/end, 16+4*n)
 }
 
 func readListOf[T any](o object, key, rule string, required bool, decode func(*T, object)) []T {
@@ -483,7 +493,7 @@ func readOptStrings[T ~string](o object, key string) []T {
 	}
 	list := []T{}
 	o.within(key, "", func() {
-		o.r.elements(value, func(element []byte) {
+		o.r.elements(value, func(element []byte, _ int) {
 			if element[0] != '"' {
 				o.mismatch(RuleKind, "", element, '"')
 				return

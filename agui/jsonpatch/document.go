@@ -31,7 +31,7 @@ const (
 	// copyingAtFirst and copyingPerByte bound, in bytes, what Copy operations copy.
 	// Thirty copies, each of the whole document into itself, would be a thousand
 	// million times its size.
-	copyingAtFirst = 16 << 20
+	copyingAtFirst = 32 << 20
 	copyingPerByte = 64
 	// shiftingAtFirst and shiftingPerByte bound how many elements are shifted by
 	// inserting into arrays and removing from them.

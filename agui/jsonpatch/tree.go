@@ -90,7 +90,11 @@ func depth(value any) int {
 // spend takes what a copy of a value costs, about the bytes that it needs, from an
 // amount. It reports false when that is too little, and looks no further then.
 func spend(value any, amount *int) bool {
-	const node = 16
+	const (
+		node   = 16  // a value in the place that holds it
+		array  = 48  // its length, and a pointer to it
+		object = 320 // a map has room for eight members
+	)
 	*amount -= node
 	switch value := value.(type) {
 	case string:
@@ -98,14 +102,16 @@ func spend(value any, amount *int) bool {
 	case json.Number:
 		*amount -= len(value)
 	case *[]any:
+		*amount -= array
 		for _, element := range *value {
 			if !spend(element, amount) {
 				return false
 			}
 		}
 	case map[string]any:
+		*amount -= object
 		for key, member := range value {
-			if *amount -= len(key); !spend(member, amount) {
+			if *amount -= node + len(key); !spend(member, amount) {
 				return false
 			}
 		}
