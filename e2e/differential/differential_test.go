@@ -200,43 +200,52 @@ func random(seed uint64) stream {
 	return s
 }
 
-func count(t *testing.T) int {
+// The environment of who looks for differences: how many streams, and the seed of the first.
+const (
+	envStreams = "HOLDFAST_DIFFERENTIAL_STREAMS"
+	envFirst   = "HOLDFAST_DIFFERENTIAL_FIRST"
+)
+
+// seeds returns which streams are compared. They are the same each time, so that the test can't fail by chance.
+func seeds(t *testing.T) (first, count uint64) {
 	t.Helper()
-	text := os.Getenv("HOLDFAST_DIFFERENTIAL_STREAMS")
-	switch {
-	case text != "":
-	case os.Getenv("CI") == "true":
-		return 100_000 // about a minute on two cores of their own
-	default:
-		return 5_000
+	count = 5_000
+	if os.Getenv("CI") == "true" {
+		count = 100_000 // about a minute on two cores of their own
 	}
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatal(err)
+	for name, n := range map[string]*uint64{envStreams: &count, envFirst: &first} {
+		text := os.Getenv(name)
+		if text == "" {
+			continue
+		}
+		var err error
+		if *n, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
 	}
-	return n
+	return first, count
 }
 
 func TestRandomStreamsAsTheProtocolsOwnClient(t *testing.T) {
 	requireClient(t)
 	const batch = 250
-	total := count(t)
+	first, total := seeds(t)
 	var (
 		mu     sync.Mutex
 		next   uint64
 		failed bool
 		work   sync.WaitGroup
 		// explained counts the streams in which there was a known difference.
-		explained = map[string]int{}
+		explained = map[string]uint64{}
 	)
 	take := func() (uint64, bool) {
 		mu.Lock()
 		defer mu.Unlock()
-		if failed || next >= uint64(total) {
+		if failed || next >= total {
 			return 0, false
 		}
 		next += batch
-		return next - batch, true
+		return first + next - batch, true
 	}
 	fail := func(format string, args ...any) {
 		mu.Lock()
@@ -285,7 +294,7 @@ func TestRandomStreamsAsTheProtocolsOwnClient(t *testing.T) {
 		})
 	}
 	work.Wait()
-	sum := 0
+	sum := uint64(0)
 	for name, n := range explained {
 		t.Logf("%6d streams: %s", n, name)
 		sum += n
