@@ -73,11 +73,14 @@ type Unfinished struct {
 
 	// Reasoned: the writer has shown reasoning. Unlike other messages a client keeps it over a snapshot that has none.
 	Reasoned bool `json:"reasoned,omitempty"`
+
+	// State: the writer has shown state that nobody has committed yet.
+	State bool `json:"state,omitempty"`
 }
 
 // encode returns what is written of it; nothing, and not nil, when nothing is unfinished.
 func (o *Unfinished) encode() ([]byte, error) {
-	if len(o.Items) == 0 && !o.Shown && !o.Closed && !o.Reasoned {
+	if len(o.Items) == 0 && !o.Shown && !o.Closed && !o.Reasoned && !o.State {
 		return []byte{}, nil
 	}
 	data, err := json.Marshal(o)
@@ -112,6 +115,8 @@ func (m *memo) decode(text []byte) (open Unfinished, err error) {
 type Item struct {
 	Kind ItemKind `json:"kind"`
 	ID   string   `json:"id"`
+	// Owner is the subagent whose step it is; steps of different owners may have the same name.
+	Owner string `json:"owner,omitempty"`
 }
 
 // ItemKind says which event ends an Item.
@@ -123,7 +128,12 @@ const (
 	ItemReasoningSpan ItemKind = "span"
 	ItemReasoning     ItemKind = "reasoning"
 	ItemToolCall      ItemKind = "call"
+	ItemStep          ItemKind = "step"
+	ItemSubagent      ItemKind = "subagent"
 )
+
+// CodeAbandoned is the code of a subagent's error when its writer was lost and nobody has taken its place.
+const CodeAbandoned = "ABANDONED"
 
 // Ending returns the event that closes the item.
 func (i Item) Ending() agui.Event {
@@ -134,6 +144,16 @@ func (i Item) Ending() agui.Event {
 		return &agui.ReasoningMessageEnd{MessageID: agui.MessageID(i.ID)}
 	case ItemReasoningSpan:
 		return &agui.ReasoningEnd{MessageID: agui.MessageID(i.ID)}
+	case ItemStep:
+		e := &agui.StepFinished{StepName: i.ID}
+		if i.Owner != "" {
+			e.SubagentRunID = new(agui.SubagentRunID(i.Owner))
+		}
+		return e
+	case ItemSubagent:
+		return &agui.SubagentError{
+			SubagentRunID: agui.SubagentRunID(i.ID), Message: "What ran this agent was lost.", Code: new(CodeAbandoned),
+		}
 	default:
 		return &agui.ToolCallEnd{ToolCallID: agui.ToolCallID(i.ID)}
 	}
@@ -143,10 +163,12 @@ func (i Item) Ending() agui.Event {
 type change struct {
 	kind     ItemKind
 	id       string
+	owner    string
 	opens    bool
 	closes   bool
 	shows    bool // text or reasoning of the writer's own became visible
 	restates bool // MESSAGES_SNAPSHOT
+	state    bool // state of the writer's own became visible
 	ends     bool // terminal
 }
 
@@ -168,6 +190,18 @@ func changeOf(e agui.Event) change {
 		return change{kind: ItemToolCall, id: string(e.ToolCallID), opens: true, shows: true}
 	case *agui.ToolCallEnd:
 		return change{kind: ItemToolCall, id: string(e.ToolCallID), closes: true}
+	case *agui.StepStarted:
+		return change{kind: ItemStep, id: e.StepName, owner: ownerOf(e.SubagentRunID), opens: true}
+	case *agui.StepFinished:
+		return change{kind: ItemStep, id: e.StepName, owner: ownerOf(e.SubagentRunID), closes: true}
+	case *agui.SubagentStarted:
+		return change{kind: ItemSubagent, id: string(e.SubagentRunID), opens: true}
+	case *agui.SubagentFinished:
+		return change{kind: ItemSubagent, id: string(e.SubagentRunID), closes: true}
+	case *agui.SubagentError:
+		return change{kind: ItemSubagent, id: string(e.SubagentRunID), closes: true}
+	case *agui.StateSnapshot, *agui.StateDelta:
+		return change{state: true}
 	case *agui.MessagesSnapshot:
 		return change{restates: true}
 	case *agui.RunFinished, *agui.RunError:
@@ -176,15 +210,22 @@ func changeOf(e agui.Event) change {
 	return change{}
 }
 
+func ownerOf(tag *agui.SubagentRunID) string {
+	if tag == nil {
+		return ""
+	}
+	return string(*tag)
+}
+
 // apply folds one event of the writer's own.
 func (o *Unfinished) apply(c change) {
 	switch {
 	case c.opens:
-		o.Items = append(o.Items, Item{Kind: c.kind, ID: c.id})
+		o.Items = append(o.Items, Item{Kind: c.kind, ID: c.id, Owner: c.owner})
 		o.Reasoned = o.Reasoned || c.kind == ItemReasoning
 	case c.closes:
 		for i, it := range o.Items {
-			if it.Kind == c.kind && it.ID == c.id {
+			if it.Kind == c.kind && it.ID == c.id && it.Owner == c.owner {
 				o.Items = append(o.Items[:i:i], o.Items[i+1:]...)
 				break
 			}
@@ -196,6 +237,9 @@ func (o *Unfinished) apply(c change) {
 	}
 	if c.shows {
 		o.Shown = true
+	}
+	if c.state {
+		o.State = true
 	}
 }
 

@@ -199,7 +199,7 @@ func (l *Lane) inherit(cp Checkpoint) error {
 	l.ordinal = max(l.ordinal, cp.Ordinal) // what was handed in meanwhile is on its way
 	l.nextOpen, l.nextText = Unfinished{Items: append([]Item(nil), cp.Open.Items...)}, nil
 	if cp.Writer == l.cfg.Writer {
-		l.nextOpen.Shown, l.nextOpen.Reasoned = cp.Open.Shown, cp.Open.Reasoned
+		l.nextOpen.Shown, l.nextOpen.Reasoned, l.nextOpen.State = cp.Open.Shown, cp.Open.Reasoned, cp.Open.State
 	}
 	return nil
 }
@@ -223,6 +223,13 @@ func (l *Lane) TookOver() bool {
 func (l *Lane) Reasoned() bool {
 	p := l.Previous()
 	return p.Writer == l.cfg.Writer && p.Open.Reasoned
+}
+
+// LeftState reports whether an earlier attempt of the same writer has shown state, which the caller must take back before
+// it shows any: nobody will commit it.
+func (l *Lane) LeftState() bool {
+	p := l.Previous()
+	return p.Writer == l.cfg.Writer && p.Open.State
 }
 
 // CloseInherited appends the endings of what the previous writer left open, innermost first.
@@ -268,7 +275,7 @@ func (l *Lane) AppendOutbox(ctx context.Context, first int64, events ...agui.Eve
 			return fmt.Errorf("append %s: %w", e.Type(), err)
 		}
 		c := changeOf(e)
-		c.opens, c.closes, c.shows = false, false, false
+		c.opens, c.closes, c.shows, c.state = false, false, false, false
 		if err := l.put(ctx, line{data: data, change: c, ordinal: ordinal}); err != nil {
 			return err
 		}

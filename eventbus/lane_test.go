@@ -268,7 +268,7 @@ func TestCheckpointTellsTheNextWriter(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Unfinished{
-		Items: []Item{{ItemReasoningSpan, "m0"}, {ItemReasoning, "m0"}, {ItemText, "m1"}, {ItemToolCall, "c2"}},
+		Items: []Item{{Kind: ItemReasoningSpan, ID: "m0"}, {Kind: ItemReasoning, ID: "m0"}, {Kind: ItemText, ID: "m1"}, {Kind: ItemToolCall, ID: "c2"}},
 		Shown: true, Reasoned: true,
 	}
 	l = openLane(t, b, writing(1, attempt(2)))
@@ -324,7 +324,7 @@ func TestCheckpointAboveTheHeaderLimitIsInTheBody(t *testing.T) {
 			for i := range tc.calls {
 				id := fmt.Sprintf("call-%06d", i)
 				events = append(events, &agui.ToolCallStart{ToolCallID: agui.ToolCallID(id), ToolCallName: "f"})
-				want = append(want, Item{ItemToolCall, id})
+				want = append(want, Item{Kind: ItemToolCall, ID: id})
 			}
 			write(t, b, writing(1, ofRun(key)), append(events, sized(t, tc.size))...)
 			l := openLane(t, b, writing(1, attempt(2), ofRun(key)))
