@@ -2,9 +2,9 @@ package tool
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"unicode/utf8"
 )
 
@@ -20,7 +20,8 @@ var ErrArguments = errors.New("arguments do not fit the tool")
 type Error struct {
 	// Message is shown to the model and to the user, cut at [MaxErrorBytes].
 	// It should say what to do differently, and hold no paths, no secrets and
-	// nothing of other users.
+	// nothing of other users. What looks like an absolute path, the address of a
+	// machine, a credential, or the arguments of the call is taken out of it.
 	Message string
 
 	// Retryable says that the same call may succeed when it is tried again, as
@@ -49,10 +50,14 @@ func Errorf(format string, args ...any) *Error {
 }
 
 // AsError returns what is to be shown of an error of the named tool: the
-// [*Error] in its chain, with a message that is valid UTF-8 and not too long; for
-// any other error a sentence that only says that the tool failed, was stopped or
-// took too long. The error itself is kept as the cause. It returns nil for nil.
-func AsError(name string, err error) *Error {
+// [*Error] in its chain, with a message that is valid UTF-8, not too long, and
+// without what looks like a secret, a path or an address; for any other error a
+// sentence that only says that the tool failed, was stopped or took too long. The
+// error itself is kept as the cause. It returns nil for nil.
+func AsError(name string, err error) *Error { return asError(name, err, nil) }
+
+// asError also takes the arguments of the call out of the message.
+func asError(name string, err error, args json.RawMessage) *Error {
 	if err == nil {
 		return nil
 	}
@@ -67,7 +72,7 @@ func AsError(name string, err error) *Error {
 		}
 		return &Error{Message: message, Retryable: ok && shown.Retryable, Err: err}
 	}
-	message := cut(strings.ToValidUTF8(shown.Message, string(utf8.RuneError)), MaxErrorBytes, " [cut]")
+	message := cut(redact(withoutArguments(valid(shown.Message), args)), MaxErrorBytes, " [cut]")
 	cause := err
 	if direct, ok := err.(*Error); ok { //nolint:errorlint // is anything wrapped around it?
 		cause = direct.Err

@@ -30,6 +30,9 @@ const partReserve = 128
 // Result is what a call returns to the model. The zero value is an empty text.
 type Result struct {
 	Content agui.Content
+	// ForModel is what the model is given beside the result, in a user message
+	// behind all results of the turn; see [Call.Content]. Clients don't get it.
+	ForModel []agui.ContentPart
 }
 
 // Text returns a result that is text.
@@ -67,7 +70,7 @@ func checkOutput(out reflect.Type) error {
 // stays as it is.
 func (r Result) bounded() (Result, error) {
 	if !r.Content.IsParts() {
-		return Text(boundedText(r.Content.Text(), MaxResultBytes)), nil
+		return Result{Content: agui.Text(boundedText(r.Content.Text(), MaxResultBytes)), ForModel: r.ForModel}, nil
 	}
 	// The size of a part is that of its text, and of the JSON around it.
 	parts := slices.Clone(r.Content.PartList())
@@ -84,7 +87,7 @@ func (r Result) bounded() (Result, error) {
 		total += frames[i] + len(parts[i].Text)
 	}
 	if total <= MaxResultBytes {
-		return Result{Content: agui.Parts(parts...)}, nil
+		return Result{Content: agui.Parts(parts...), ForModel: r.ForModel}, nil
 	}
 	kept := make([]agui.ContentPart, 0, len(parts))
 	left := MaxResultBytes - partReserve
@@ -102,7 +105,7 @@ func (r Result) bounded() (Result, error) {
 	if missing := len(parts) - len(kept); missing > 0 {
 		kept = append(kept, agui.TextPart(fmt.Sprintf("[cut: %d of %d parts did not fit into the result]", missing, len(parts))))
 	}
-	return Result{Content: agui.Parts(kept...)}, nil
+	return Result{Content: agui.Parts(kept...), ForModel: r.ForModel}, nil
 }
 
 func boundedText(text string, limit int) string {

@@ -9,8 +9,6 @@ import (
 	"regexp"
 	"time"
 
-	"github.com/google/jsonschema-go/jsonschema"
-
 	"github.com/holdfast-dev/holdfast/agui"
 )
 
@@ -53,6 +51,11 @@ type Spec struct {
 	// Timeout bounds one attempt; [DefaultTimeout] when it is zero. The context
 	// of the function ends then.
 	Timeout time.Duration
+	// MutatesState says that the tool changes the state document of the run. Such
+	// calls get it for themselves, one after the other; see [State].
+	MutatesState bool
+	// Stream bounds what a tool made by [NewStream] yields.
+	Stream Limits
 }
 
 // validate returns what is wrong with the spec.
@@ -80,58 +83,61 @@ func (s Spec) validate() error {
 // tools are made when a program starts, and a mistake in one should be the first
 // thing that is seen. It names the tool and the field.
 func New[In, Out any](spec Spec, fn func(ctx context.Context, call *Call, in In) (Out, error)) Tool {
-	if spec.Timeout == 0 {
-		spec.Timeout = DefaultTimeout
-	}
-	if err := spec.validate(); err != nil {
-		panic("tool.New: " + err.Error())
-	}
 	if fn == nil {
 		panic("tool.New: tool " + spec.Name + ": no function")
 	}
 	if err := checkOutput(reflect.TypeFor[Out]()); err != nil {
 		panic("tool.New: tool " + spec.Name + ": " + err.Error())
 	}
-	schema, err := parameters(reflect.TypeFor[In]())
-	if err != nil {
-		panic("tool.New: tool " + spec.Name + ": " + err.Error())
-	}
-	// Marshal, and not an encoder without HTML escaping: in this form the schema
-	// keeps its bytes when it is embedded in other JSON and read back.
-	encoded, err := json.Marshal(schema)
-	if err != nil {
-		panic("tool.New: tool " + spec.Name + ": " + err.Error())
-	}
-	return &typed[In, Out]{spec: spec, schema: schema, encoded: encoded, fn: fn}
-}
-
-type typed[In, Out any] struct {
-	spec    Spec
-	schema  *jsonschema.Schema
-	encoded json.RawMessage
-	fn      func(context.Context, *Call, In) (Out, error)
-}
-
-func (t *typed[In, Out]) Spec() Spec { return t.spec }
-
-func (t *typed[In, Out]) Definition() agui.Tool {
-	return agui.Tool{
-		Name:        t.spec.Name,
-		Description: t.spec.Description,
-		Parameters:  bytes.Clone(t.encoded),
-	}
-}
-
-func (t *typed[In, Out]) Call(ctx context.Context, call *Call, args json.RawMessage) (Result, error) {
-	return guard(ctx, t.spec, call, func(ctx context.Context) (Result, error) {
-		var in In
-		if err := readArguments(t.schema, args, &in); err != nil {
-			return Result{}, err
-		}
-		out, err := t.fn(ctx, call, in)
+	return newFunction[In]("tool.New", spec, func(ctx context.Context, call *Call, in In) (Result, error) {
+		out, err := fn(ctx, call, in)
 		if err != nil {
 			return Result{}, err
 		}
 		return resultOf(out)
 	})
+}
+
+// newFunction makes a tool of a function; maker is who panics.
+func newFunction[In any](maker string, spec Spec, fn func(context.Context, *Call, In) (Result, error)) Tool {
+	if spec.Timeout == 0 {
+		spec.Timeout = DefaultTimeout
+	}
+	if err := spec.validate(); err != nil {
+		panic(maker + ": " + err.Error())
+	}
+	schema, err := parameters(reflect.TypeFor[In]())
+	if err != nil {
+		panic(maker + ": tool " + spec.Name + ": " + err.Error())
+	}
+	// Marshal, and not an encoder without HTML escaping: in this form the schema
+	// keeps its bytes when it is embedded in other JSON and read back.
+	encoded, err := json.Marshal(schema)
+	if err != nil {
+		panic(maker + ": tool " + spec.Name + ": " + err.Error())
+	}
+	return &function{spec: spec, encoded: encoded, fn: func(ctx context.Context, call *Call, args json.RawMessage) (Result, error) {
+		var in In
+		if err := readArguments(schema, args, &in); err != nil {
+			return Result{}, err
+		}
+		return fn(ctx, call, in)
+	}}
+}
+
+// function is a tool that is a Go function.
+type function struct {
+	spec    Spec
+	encoded json.RawMessage
+	fn      func(context.Context, *Call, json.RawMessage) (Result, error)
+}
+
+func (f *function) Spec() Spec { return f.spec }
+
+func (f *function) Definition() agui.Tool {
+	return agui.Tool{Name: f.spec.Name, Description: f.spec.Description, Parameters: bytes.Clone(f.encoded)}
+}
+
+func (f *function) Call(ctx context.Context, call *Call, args json.RawMessage) (Result, error) {
+	return guard(ctx, f.spec, call, args, func(ctx context.Context) (Result, error) { return f.fn(ctx, call, args) })
 }

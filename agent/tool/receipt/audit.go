@@ -1,0 +1,173 @@
+package receipt
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/holdfast-dev/holdfast/agui"
+)
+
+// metadataKey is where Holdfast's own members are in the metadata of an event.
+const metadataKey = "holdfast"
+
+// Errors of an audit.
+var (
+	// ErrUnfinished means that the run has no terminal event, so that nothing vouches for its results.
+	ErrUnfinished = errors.New("the run has no terminal event")
+	// ErrChanged means that a result is not what its hash says, or that its call is not.
+	ErrChanged = errors.New("changed")
+	// ErrRoot means that every result fits its own hash and the hashes do not fit the root: a result was exchanged
+	// together with its hash, left out, added, or moved.
+	ErrRoot = errors.New("the results do not fit the root of the run")
+)
+
+// Audit recomputes the receipts of one run from its events, given in their order. The zero value is ready.
+type Audit struct {
+	run    agui.RunID
+	calls  map[agui.ToolCallID]*call
+	leaves []Hash
+	report Report
+	ended  bool
+}
+
+// call is what the events say of one call.
+type call struct {
+	name      string
+	arguments strings.Builder
+}
+
+// Report is what an audit found.
+type Report struct {
+	Run     agui.RunID
+	Results []Result // in the order of the events
+	Root    string   // in hex, as the terminal event has it; empty if it has none
+}
+
+// Result is one result as the events have it.
+type Result struct {
+	Call agui.ToolCallID
+	Name string // of the tool; empty if the events don't tell
+	Hash string // in hex, as the event has it; empty for an error, which has none
+}
+
+// Add takes the next event of the run. It returns an error that wraps [ErrChanged], and names the call, at the first
+// result that is not what its hash says. The terminal event may be answered with [ErrRoot].
+func (a *Audit) Add(e agui.Event) error {
+	switch e := e.(type) {
+	case *agui.RunStarted:
+		a.run, a.report.Run = e.RunID, e.RunID
+		if e.Input != nil {
+			a.learn(e.Input.Messages)
+		}
+	case *agui.MessagesSnapshot:
+		a.learn(e.Messages)
+	case *agui.ToolCallStart:
+		a.begin(e.ToolCallID, e.ToolCallName)
+	case *agui.ToolCallArgs:
+		if c := a.calls[e.ToolCallID]; c != nil {
+			c.arguments.WriteString(e.Delta)
+		}
+	case *agui.ToolCallResult:
+		return a.result(e)
+	case *agui.RunFinished:
+		return a.end(e.Metadata)
+	case *agui.RunError:
+		return a.end(e.Metadata)
+	}
+	return nil
+}
+
+// begin forgets what was known of the call: one that is started again is told again.
+func (a *Audit) begin(id agui.ToolCallID, name string) *call {
+	if a.calls == nil {
+		a.calls = map[agui.ToolCallID]*call{}
+	}
+	c := &call{name: name}
+	a.calls[id] = c
+	return c
+}
+
+// learn knows the calls of earlier runs, which a result may answer in this one.
+func (a *Audit) learn(messages []agui.Message) {
+	for _, m := range messages {
+		for _, t := range m.ToolCalls {
+			if a.calls[t.ID] == nil {
+				a.begin(t.ID, t.Function.Name).arguments.WriteString(t.Function.Arguments)
+			}
+		}
+	}
+}
+
+func (a *Audit) result(e *agui.ToolCallResult) error {
+	var meta struct {
+		Hash      string `json:"hash"`
+		Scheduled int64  `json:"scheduled"`
+	}
+	if err := read(e.Metadata, &meta); err != nil {
+		return fmt.Errorf("result of call %s: %w: %w", e.ToolCallID, ErrChanged, err)
+	}
+	r := Result{Call: e.ToolCallID, Hash: meta.Hash}
+	c := a.calls[e.ToolCallID]
+	if c != nil {
+		r.Name = c.name
+	}
+	a.report.Results = append(a.report.Results, r)
+	if meta.Hash == "" {
+		return nil
+	}
+	recorded, err := Parse(meta.Hash)
+	if err != nil {
+		return fmt.Errorf("result of call %s: %w: %w", e.ToolCallID, ErrChanged, err)
+	}
+	if c == nil {
+		return fmt.Errorf("result of call %s: %w: nothing tells of the call", e.ToolCallID, ErrChanged)
+	}
+	leaf, err := Receipt{
+		Run: a.run, Call: e.ToolCallID, Name: c.name, Arguments: c.arguments.String(), Output: e.Content, Scheduled: meta.Scheduled,
+	}.Leaf()
+	if err != nil {
+		return fmt.Errorf("result of call %s: %w: %w", e.ToolCallID, ErrChanged, err)
+	}
+	if leaf != recorded {
+		return fmt.Errorf("result of call %s of %s, or the call itself: %w since it was hashed", e.ToolCallID, c.name, ErrChanged)
+	}
+	a.leaves = append(a.leaves, leaf)
+	return nil
+}
+
+func (a *Audit) end(metadata agui.Metadata) error {
+	a.ended = true
+	var meta struct {
+		Root string `json:"toolResultsRoot"`
+	}
+	if err := read(metadata, &meta); err != nil {
+		return fmt.Errorf("terminal event: %w: %w", ErrChanged, err)
+	}
+	a.report.Root = meta.Root
+	want := ""
+	if len(a.leaves) > 0 {
+		want = Root(a.leaves).String()
+	}
+	if meta.Root != want {
+		return ErrRoot
+	}
+	return nil
+}
+
+func read(metadata agui.Metadata, into any) error {
+	raw, ok := metadata[metadataKey]
+	if !ok {
+		return nil
+	}
+	return json.Unmarshal(raw, into)
+}
+
+// Report is what was found so far. It returns [ErrUnfinished] until there was a terminal event.
+func (a *Audit) Report() (Report, error) {
+	if !a.ended {
+		return a.report, ErrUnfinished
+	}
+	return a.report, nil
+}
