@@ -1,19 +1,24 @@
 package activities
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-
-	"go.temporal.io/sdk/activity"
+	"fmt"
 
 	"github.com/holdfast-dev/holdfast/agent/tool"
+	"github.com/holdfast-dev/holdfast/agent/tool/receipt"
+	"github.com/holdfast-dev/holdfast/agui"
+	"github.com/holdfast-dev/holdfast/eventbus"
 )
 
 // CallTool runs one attempt of one call. Whatever the tool does wrong is an outcome that the model reads, and the run
 // goes on; an error is returned only for what another attempt may mend, and for a worker that lacks the tool.
 //
-// The outbox that it carries is in the log before the tool is called, so that a reader sees the call happening.
+// The outbox that it carries is in the log before the tool is called, so that a reader sees the call happening. What the
+// tool reports is in the log before it returns. A first attempt opens its lane only for these; a later one claims it
+// before anything else, because the one before may still be at work.
 func (s *Set) CallTool(ctx context.Context, in CallToolInput) (ToolOutcome, error) {
 	defer beat(ctx)()
 	out, err := s.callTool(ctx, in)
@@ -25,15 +30,49 @@ func (s *Set) callTool(ctx context.Context, in CallToolInput) (ToolOutcome, erro
 	if !ok {
 		return ToolOutcome{}, unconfigured("tool", in.Agent+"/"+in.Call.Name)
 	}
-	if len(in.Writing.Outbox.Events) > 0 {
-		if err := s.publish(ctx, in.Writing); err != nil {
+	// The tool is stopped when its lane is in other hands.
+	working, stop := context.WithCancel(ctx)
+	defer stop()
+	v := &voice{set: s, in: in, attempt: ctx, stop: stop}
+	if in.State != nil {
+		v.lease = &tool.Lease{Document: in.State.Document, Published: in.State.Published, Write: in.State.Write}
+	}
+	if err := v.begin(ctx); err != nil {
+		return ToolOutcome{}, v.end(ctx, err)
+	}
+	result, failed := tool.Run(working, t, v.call(), json.RawMessage(in.Call.Arguments))
+	once := t.Spec().Effect == tool.AtMostOnce
+	lost := v.finish(ctx, once)
+	unsettled := lost != nil
+	switch {
+	case lost == nil:
+	case final(lost) || !once || len(in.Writing.Outbox.Events) > 0:
+		return ToolOutcome{}, lost
+	default:
+		// What was shown is not worth the outcome of a call that can't be repeated.
+		s.logger(ctx, in.Writing).Warn("what a tool reported may be lost", "tool", in.Call.Name, "call_id", in.Call.ID, "error", lost)
+	}
+	if failed != nil {
+		out, err := s.failed(ctx, in, t, failed)
+		out.Emitted, out.Unsettled = v.wrote, unsettled
+		return out, err
+	}
+	out := ToolOutcome{Content: result.Content, ForModel: result.ForModel, Emitted: v.wrote, Unsettled: unsettled}
+	v.settle(&out)
+	if in.Scheduled > 0 {
+		leaf, err := receipt.Receipt{
+			Run: in.Writing.Run, Call: toolCallID(in), Name: in.Call.Name, Arguments: in.Call.Arguments, Output: out.Content, Scheduled: in.Scheduled,
+		}.Leaf()
+		if err != nil {
 			return ToolOutcome{}, err
 		}
+		out.Leaf = leaf.String()
 	}
-	result, err := tool.Run(ctx, t, s.call(ctx, in), json.RawMessage(in.Call.Arguments))
-	if err == nil {
-		return contentOf(result), nil
-	}
+	return out, nil
+}
+
+// failed is the outcome of a call that went wrong, or the error that asks for another attempt.
+func (s *Set) failed(ctx context.Context, in CallToolInput, t tool.Tool, err error) (ToolOutcome, error) {
 	if ctx.Err() != nil {
 		return ToolOutcome{}, err
 	}
@@ -47,12 +86,150 @@ func (s *Set) callTool(ctx context.Context, in CallToolInput) (ToolOutcome, erro
 	if shown.Retryable && t.Spec().Effect != tool.AtMostOnce {
 		return ToolOutcome{}, shown
 	}
-	return ToolOutcome{Error: shown.Message}, nil
+	return ToolOutcome{Error: shown.Message, Retryable: shown.Retryable}, nil
 }
 
-func (s *Set) call(ctx context.Context, in CallToolInput) *tool.Call {
+// final reports whether the log is in other hands, for good.
+func final(err error) bool {
+	return errors.Is(err, eventbus.ErrNotOwner) || errors.Is(err, eventbus.ErrFenced) || errors.Is(err, eventbus.ErrClosed)
+}
+
+// voice is how a call speaks: its lane, which is opened when there is something to say.
+type voice struct {
+	set     *Set
+	in      CallToolInput
+	attempt context.Context // of the activity //nolint:containedctx // the lane outlives the call that opens it
+	stop    context.CancelFunc
+	lease   *tool.Lease
+	base    json.RawMessage // the state that the client was shown again
+
+	lane  *eventbus.Lane
+	err   error // that ended it
+	wrote bool  // more than the outbox
+}
+
+func (v *voice) call() *tool.Call {
 	return tool.NewCall(tool.CallInfo{
-		Tenant: in.Writing.Tenant, Thread: in.Writing.Thread, Run: in.Writing.Run, ID: toolCallID(in),
-		Attempt: int(activity.GetInfo(ctx).Attempt),
+		Tenant: v.in.Writing.Tenant, Thread: v.in.Writing.Thread, Run: v.in.Writing.Run, ID: toolCallID(v.in),
+		Attempt: attempt(v.attempt), Entry: v.in.Entry, Message: v.in.Parent, Subagent: v.in.Subagent, State: v.lease, Sink: v.say,
 	})
+}
+
+// begin does what has to be in the log before the tool is called.
+func (v *voice) begin(ctx context.Context) error {
+	if attempt(ctx) == 1 && len(v.in.Writing.Outbox.Events) == 0 {
+		return nil
+	}
+	if err := v.open(ctx); err != nil {
+		return err
+	}
+	if err := appendOutbox(ctx, v.lane, v.in.Writing.Outbox); err != nil {
+		return err
+	}
+	return v.lane.Flush(ctx)
+}
+
+// open opens the lane and takes back what an earlier attempt has shown and nobody will answer for: state, and agents that
+// it ran by itself. Progress and data stay; this attempt will replace them.
+func (v *voice) open(ctx context.Context) error {
+	lane, err := v.set.open(ctx, v.in.Writing)
+	if err != nil {
+		return err
+	}
+	v.lane = lane
+	own := attempt(v.attempt) > 1
+	v.wrote = v.wrote || own // at least the claim
+	if err := closeInherited(ctx, lane, own); err != nil || v.lease == nil || !lane.LeftState() {
+		return err
+	}
+	v.base = v.in.State.Published
+	if v.base == nil {
+		v.base = v.in.State.Document
+	}
+	if v.base == nil {
+		v.base = json.RawMessage("null")
+	}
+	v.lease.Published = nil // so that the next that is shown is whole
+	return lane.Append(ctx, &agui.StateSnapshot{Snapshot: v.base, SubagentRunID: v.in.Subagent})
+}
+
+// say is the call's [tool.Sink].
+func (v *voice) say(ctx context.Context, e agui.Event) error {
+	if v.err != nil {
+		return v.err
+	}
+	if v.in.Mute && !state(e) {
+		return nil
+	}
+	if v.lane == nil {
+		// The tool may bring a context that knows nothing of the activity.
+		opening, cancel := context.WithCancel(v.attempt)
+		defer cancel()
+		defer context.AfterFunc(ctx, cancel)()
+		if err := v.open(opening); err != nil {
+			return v.ended(err)
+		}
+	}
+	v.wrote = true
+	return v.ended(v.lane.Append(ctx, e))
+}
+
+// state reports whether the event shows a change of the state.
+func state(e agui.Event) bool {
+	switch e.(type) {
+	case *agui.StateSnapshot, *agui.StateDelta:
+		return true
+	}
+	return false
+}
+
+// ended stops the tool if the error says that its lane is in other hands.
+func (v *voice) ended(err error) error {
+	if final(err) {
+		v.err = err
+		v.stop()
+	}
+	return err
+}
+
+// end closes the lane after an error of begin.
+func (v *voice) end(ctx context.Context, err error) error {
+	if v.lane == nil {
+		return err
+	}
+	return finish(ctx, v.lane, err)
+}
+
+// finish waits until everything is in the log. A call that can't be repeated waits only so long that its outcome is not
+// put at risk.
+func (v *voice) finish(ctx context.Context, once bool) error {
+	if v.lane == nil {
+		return v.err
+	}
+	if once {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, closeTimeout)
+		defer cancel()
+	}
+	if err := finish(ctx, v.lane, nil); err != nil {
+		return fmt.Errorf("what the tool reported: %w", err)
+	}
+	return nil
+}
+
+// settle says what became of the state.
+func (v *voice) settle(out *ToolOutcome) {
+	if v.lease == nil {
+		return
+	}
+	if !bytes.Equal(v.lease.Document, v.in.State.Document) {
+		out.State = v.lease.Document
+	}
+	shown := v.lease.Published
+	if shown == nil {
+		shown = v.base
+	}
+	if !bytes.Equal(shown, v.in.State.Published) {
+		out.Published = shown
+	}
 }

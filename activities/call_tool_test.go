@@ -56,7 +56,7 @@ func TestCallToolOutcomes(t *testing.T) {
 		{name: "a panic", fn: func(context.Context, *tool.Call, place) (any, error) { panic("boom at /src/secret.go") }, want: activities.ToolOutcome{Error: "The tool do failed."}},
 		{name: "bad arguments", fn: returns("", nil), args: `{"plce":"x"}`, want: activities.ToolOutcome{Error: `arguments: unknown field "plce" (it has "place")`}},
 		{name: "arguments that are no JSON", fn: returns("", nil), args: `{"place`, want: activities.ToolOutcome{Error: `arguments: not valid JSON: they end too early`}},
-		{name: "retryable, once only", fn: returns(nil, retryable), want: activities.ToolOutcome{Error: "The shop is closed."}},
+		{name: "retryable, once only", fn: returns(nil, retryable), want: activities.ToolOutcome{Error: "The shop is closed.", Retryable: true}},
 		{name: "retryable and read-only", effect: tool.ReadOnly, fn: returns(nil, retryable), retry: "The shop is closed."},
 		{name: "retryable and idempotent", effect: tool.Idempotent, fn: returns(nil, retryable), retry: "The shop is closed."},
 		{name: "final and idempotent", effect: tool.Idempotent, fn: returns(nil, tool.Errorf("Never.")), want: activities.ToolOutcome{Error: "Never."}},
@@ -191,7 +191,7 @@ func TestCallToolKeepsTheToolsOwnTime(t *testing.T) {
 	const text = "The tool do took too long and was stopped."
 	r := newRig(t, speaks(), slow(tool.AtMostOnce))
 	out, err := r.do(t.Context(), r.call("{}"))
-	if diff := cmp.Diff(activities.ToolOutcome{Error: text}, out, cmp.Comparer(agui.Content.Equal)); err != nil || diff != "" {
+	if diff := cmp.Diff(activities.ToolOutcome{Error: text, Retryable: true}, out, cmp.Comparer(agui.Content.Equal)); err != nil || diff != "" {
 		t.Errorf("%v, outcome (-want +got):\n%s", err, diff)
 	}
 	r = newRig(t, speaks(), slow(tool.ReadOnly))

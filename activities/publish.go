@@ -3,19 +3,34 @@ package activities
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"github.com/holdfast-dev/holdfast/agui"
 	"github.com/holdfast-dev/holdfast/eventbus"
 )
 
 // Publish appends outbox events alone: before a wait, before a fan-out, when one of several parallel tools ends, and at
-// the end of a run.
+// the end of a run. It seals lanes before that and opens lanes behind it, as [PublishInput] says.
 func (s *Set) Publish(ctx context.Context, in PublishInput) error {
 	defer beat(ctx)()
-	return failure(ctx, s.publish(ctx, in.Writing))
+	return failure(ctx, s.publish(ctx, in))
 }
 
-func (s *Set) publish(ctx context.Context, w Writing) (err error) {
+func (s *Set) publish(ctx context.Context, in PublishInput) (err error) {
+	w := in.Writing
+	w.Fanout = w.Fanout || len(in.Seal) > 0 || len(in.Open) > 0
+	// A run that is over has no lane that could be sealed; whether that is as it should be, its main lane tells.
+	if err := s.claim(ctx, w, in.Seal); err != nil && !errors.Is(err, eventbus.ErrClosed) {
+		return err
+	}
+	if err := s.append(ctx, w, len(in.Open) > 0); err != nil {
+		return err
+	}
+	return s.claim(ctx, w, in.Open)
+}
+
+// append appends the outbox. If an entry is wanted there is one, also without events.
+func (s *Set) append(ctx context.Context, w Writing, wanted bool) (err error) {
 	lane, err := s.open(ctx, w)
 	if ended, ok := errors.AsType[*eventbus.ClosedError](err); ok && ended.End.Writer == w.Writer && ended.End.Ordinal >= w.Outbox.last() {
 		return nil // an earlier attempt brought it all, the run's end with it, and died before it could say so
@@ -27,7 +42,30 @@ func (s *Set) publish(ctx context.Context, w Writing) (err error) {
 	if err := lane.CloseInherited(ctx); err != nil {
 		return err
 	}
-	return appendOutbox(ctx, lane, w.Outbox)
+	if err := appendOutbox(ctx, lane, w.Outbox); err != nil || !wanted {
+		return err
+	}
+	return lane.Seal(ctx)
+}
+
+// claim makes sure that no earlier writer of the lanes can append, and closes what they left open.
+func (s *Set) claim(ctx context.Context, w Writing, lanes []string) error {
+	w.Claim, w.Outbox = true, Outbox{}
+	errs := make([]error, len(lanes))
+	var claiming sync.WaitGroup
+	for i, name := range lanes {
+		w := w
+		w.Lane = name
+		claiming.Go(func() {
+			lane, err := s.open(ctx, w)
+			if err == nil {
+				err = finish(ctx, lane, lane.CloseInherited(ctx))
+			}
+			errs[i] = err
+		})
+	}
+	claiming.Wait()
+	return errors.Join(errs...)
 }
 
 func toolCallID(in CallToolInput) agui.ToolCallID { return agui.ToolCallID(in.Call.ID) }

@@ -44,7 +44,13 @@ type rig struct {
 
 func newRig(t *testing.T, m model.Model, agents ...agent.Agent) *rig {
 	t.Helper()
-	nc, err := eventbus.Connect(t.Context(), eventbustest.Start(t), "test", quiet)
+	return newRigOn(t, eventbustest.Start(t), m, agents...)
+}
+
+// newRigOn is newRig on a server of the test's.
+func newRigOn(t *testing.T, url string, m model.Model, agents ...agent.Agent) *rig {
+	t.Helper()
+	nc, err := eventbus.Connect(t.Context(), url, "test", quiet)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,6 +125,17 @@ func (r *rig) do(ctx context.Context, in any) (out any, err error) {
 		return nil, err
 	}
 	panic("no activity takes this")
+}
+
+// benchmark runs one attempt of a call.
+func (r *rig) benchmark(b *testing.B, in activities.CallToolInput) (activities.ToolOutcome, error) {
+	b.Helper()
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(tlog.NewStructuredLogger(quiet))
+	env := suite.NewTestActivityEnvironment()
+	env.SetTestTimeout(patience)
+	r.set.Register(env)
+	return result[activities.ToolOutcome](env.ExecuteActivity(activities.NameCallTool, in))
 }
 
 func result[T any](v interface{ Get(any) error }, err error) (T, error) {

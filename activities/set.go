@@ -23,7 +23,6 @@ import (
 
 	"github.com/holdfast-dev/holdfast/agent"
 	"github.com/holdfast-dev/holdfast/agent/model"
-	"github.com/holdfast-dev/holdfast/agent/tool"
 	"github.com/holdfast-dev/holdfast/eventbus"
 )
 
@@ -113,6 +112,3 @@ func (s *Set) open(ctx context.Context, w Writing) (*eventbus.Lane, error) {
 func (s *Set) logger(ctx context.Context, w Writing) *slog.Logger {
 	return s.log.With("thread_id", w.Thread, "run_id", w.Run, "writer", w.Writer, "attempt", activity.GetInfo(ctx).Attempt)
 }
-
-// contentOf is for the workflow, which must not depend on the tool package's results.
-func contentOf(r tool.Result) ToolOutcome { return ToolOutcome{Content: r.Content} }

@@ -36,3 +36,24 @@ func (s *Set) takeOver(ctx context.Context, lane *eventbus.Lane, in GenerateInpu
 	}
 	return sp, lane.Append(ctx, &agui.MessagesSnapshot{Messages: messages})
 }
+
+// codeRetry is the code of a subagent whose tool is tried again.
+const codeRetry = "RETRY"
+
+// closeInherited closes what the lane's last writer left open. Own says that it was an earlier attempt of this call, which
+// now does over what that did.
+func closeInherited(ctx context.Context, lane *eventbus.Lane, own bool) error {
+	if !own {
+		return lane.CloseInherited(ctx)
+	}
+	for _, item := range slices.Backward(lane.Previous().Open.Items) {
+		e := item.Ending()
+		if failed, ok := e.(*agui.SubagentError); ok {
+			failed.Code = new(codeRetry)
+		}
+		if err := lane.Append(ctx, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -65,15 +65,59 @@ type CallToolInput struct {
 	Writing Writing        `json:"writing"`
 	Agent   string         `json:"agent"`
 	Call    model.ToolCall `json:"call"`
+
+	// Entry counts how often the call has been begun: 1, and one more after each suspension. 0 reads as 1.
+	Entry int `json:"entry,omitempty"`
+	// Scheduled is the workflow's time when the call was decided, in Unix milliseconds, the same for all attempts. It is
+	// part of the result's leaf (package agent/tool/receipt).
+	Scheduled int64 `json:"scheduled,omitempty"`
+	// State is the run's state document as the tool may see it; nil: it sees none.
+	State *Lease `json:"state,omitempty"`
+	// Subagent is the attribution of everything that the tool emits; nil: the parent agent's.
+	Subagent *agui.SubagentRunID `json:"subagent,omitempty"`
+	// Parent is the message that holds the call.
+	Parent agui.MessageID `json:"parent,omitempty"`
+	// Mute shows nothing of what the tool emits but changes of the state.
+	Mute bool `json:"mute,omitempty"`
+}
+
+// Lease is the state document in the hands of one call.
+type Lease struct {
+	Document  json.RawMessage `json:"document,omitempty"`  // committed; absent: there is none yet
+	Published json.RawMessage `json:"published,omitempty"` // what the client was last shown in this run; absent: nothing
+	Write     bool            `json:"write,omitempty"`     // exclusive: the tool may change and publish it
 }
 
 // ToolOutcome is how a call ended: with a result, or with an error that the model reads.
 type ToolOutcome struct {
 	Content agui.Content `json:"content,omitzero"`
-	Error   string       `json:"error,omitempty"`
+	Error   string       `json:"error,omitempty"` // sanitised
+
+	// Retryable: the tool said of its error that the same call may succeed later.
+	Retryable bool `json:"retryable,omitempty"`
+	// State is the document as the tool left it; absent: unchanged. Only a call that succeeded has changed it.
+	State json.RawMessage `json:"state,omitempty"`
+	// Published is what the client was last shown of the state; absent: nothing new.
+	Published json.RawMessage `json:"published,omitempty"`
+	// ForModel is for the model's eyes only: a user message right behind the results of the turn, which no client gets.
+	ForModel []agui.ContentPart `json:"forModel,omitempty"`
+	// Leaf is the hash of a completed result, in hex (package agent/tool/receipt). Errors have none.
+	Leaf string `json:"leaf,omitempty"`
+	// Emitted: the tool has written to its lane.
+	Emitted bool `json:"emitted,omitempty"`
+	// Unsettled: not all that the tool wrote is known to be in the log, and some may still arrive. The lane is to be
+	// claimed or sealed before the call's brackets are closed, as after a call that did not return.
+	Unsettled bool `json:"unsettled,omitempty"`
 }
 
-// PublishInput appends outbox events alone.
+// PublishInput appends outbox events alone, between what makes that safe.
+//
+// First the lanes of Seal get an entry without events, behind which no earlier writer of theirs can append; what such a
+// writer left open is closed. Then the outbox is appended. Then the lanes of Open get their first entry, so that they can
+// be sealed whatever happens to the branches that are about to begin. The writer's number must be below those of the
+// branches, and above those of the writers that are sealed off.
 type PublishInput struct {
-	Writing Writing `json:"writing"`
+	Writing Writing  `json:"writing"`
+	Seal    []string `json:"seal,omitempty"`
+	Open    []string `json:"open,omitempty"` // Writing.Fanout is set then
 }
