@@ -30,6 +30,7 @@ import (
 const usage = `gateway serves AG-UI over HTTP for the agents that workers announce.
 
   gateway [-h]
+  gateway verify [-h] THREAD RUN   checks the hashes of what a run's tools returned
 
 It is configured by the environment:
 
@@ -63,6 +64,9 @@ const shutdownTimeout = 10 * time.Second
 func main() {
 	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), usage) }
 	flag.Parse()
+	if flag.Arg(0) == "verify" {
+		os.Exit(runVerify(flag.Args()[1:]))
+	}
 	if flag.NArg() > 0 {
 		fmt.Fprintf(os.Stderr, "gateway takes no arguments, and got %q; see gateway -h\n", flag.Args())
 		os.Exit(2)
@@ -73,6 +77,22 @@ func main() {
 		fmt.Fprintln(os.Stderr, "gateway:", err)
 		os.Exit(1)
 	}
+}
+
+func runVerify(args []string) (status int) {
+	ctx, stop := process.Context()
+	defer stop()
+	err := verify(ctx, args, os.Stdout)
+	switch {
+	case err == nil, errors.Is(err, flag.ErrHelp):
+		return 0
+	case errors.Is(err, errUsage):
+		status = 2
+	default:
+		status = 1
+	}
+	fmt.Fprintln(os.Stderr, "gateway:", err)
+	return status
 }
 
 func run(ctx context.Context) error {
