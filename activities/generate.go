@@ -2,6 +2,8 @@ package activities
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 
@@ -16,39 +18,42 @@ import (
 // brackets of its own. Calls are returned whole and are not shown here; their brackets are the workflow's.
 //
 // It returns only what is in the log. On a failure that may pass it leaves its brackets open for the next attempt to
-// close; when it is cancelled it closes them itself.
+// close; when it is cancelled it closes them itself. It counts its attempts itself (attempts.go), so the engine must not.
 func (s *Set) Generate(ctx context.Context, in GenerateInput) (GenerateOutput, error) {
-	defer beat(ctx)()
-	out, err := s.generate(ctx, in)
+	past := pastOf(ctx, in.Attempts)
+	defer past.beat(ctx)()
+	if err := past.tooMany(ctx); err != nil {
+		return GenerateOutput{}, err
+	}
+	out, speaker, err := s.generate(ctx, in, past.Failed)
 	if err != nil {
 		s.logger(ctx, in.Writing).Debug("model turn failed", "model", in.Model, "error", err)
 	}
-	return out, failure(ctx, err)
+	return out, past.failure(ctx, err, speaker)
 }
 
-func (s *Set) generate(ctx context.Context, in GenerateInput) (out GenerateOutput, err error) {
-	m, ok := s.models[in.Model]
-	if !ok {
-		return out, unconfigured("model", in.Model)
+// generate makes one attempt. The speaker is the place of the model that has spoken, 0 when none has.
+func (s *Set) generate(ctx context.Context, in GenerateInput, avoid int) (out GenerateOutput, speaker int, err error) {
+	m, err := s.chain(in.Model, in.Fallbacks)
+	if err != nil {
+		return out, 0, err
 	}
 	lane, err := s.open(ctx, in.Writing)
 	if err != nil {
-		return out, err
+		return out, 0, err
 	}
 	defer func() { err = finish(ctx, lane, err) }()
 	speech, err := s.takeOver(ctx, lane, in)
 	if err != nil {
-		return out, err
+		return out, 0, err
 	}
 	if err := appendOutbox(ctx, lane, in.Writing.Outbox); err != nil {
-		return out, err
+		return out, 0, err
 	}
 
 	assembler := model.NewAssembler(fmt.Sprintf("%s/%s", in.Writing.Run, in.Writing.Writer), in.Messages)
-	request := model.Request{
-		Instructions: in.Instructions, Context: in.Context, Messages: in.Messages, Tools: in.Tools, MaxOutputTokens: in.MaxOutputTokens,
-	}
-	for delta, err := range m.Stream(ctx, request) {
+	assembler.Output = in.Output
+	for delta, err := range m.Ask(ctx, in.request(), avoid, func(place int) { speaker = place }) {
 		if err == nil {
 			err = assembler.Add(delta)
 		}
@@ -60,19 +65,33 @@ func (s *Set) generate(ctx context.Context, in GenerateInput) (out GenerateOutpu
 				// A cancelled run has nobody after this attempt to close what it opened.
 				last, done := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 				defer done()
-				return out, errors.Join(err, speech.close(last))
+				return out, speaker, errors.Join(err, speech.close(last))
 			}
-			return out, err
+			return out, speaker, err
 		}
 	}
 	turn, err := assembler.Turn()
 	if err != nil {
-		return out, err
+		return out, speaker, err
 	}
 	if err := speech.close(ctx); err != nil {
-		return out, err
+		return out, speaker, err
 	}
-	return GenerateOutput{Turn: turn, MessageID: speech.message, Reasoned: speech.reasoned}, nil
+	return GenerateOutput{Turn: turn, MessageID: speech.message, Reasoned: speech.reasoned}, speaker, nil
+}
+
+// request is what the model is asked.
+func (in GenerateInput) request() model.Request {
+	return model.Request{
+		Instructions: in.Instructions, Context: in.Context, Messages: in.Abridged.Apply(in.Messages), Tools: in.Tools,
+		MaxOutputTokens: in.MaxOutputTokens, Output: in.Output, CacheKey: in.Writing.cacheKey(),
+	}
+}
+
+// cacheKey names a thread to a provider, which learns nothing from it.
+func (w Writing) cacheKey() string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d:%s/%s", len(w.Tenant), w.Tenant, w.Thread))
+	return hex.EncodeToString(sum[:16])
 }
 
 // speech writes what a model says in well-formed brackets.
@@ -80,6 +99,8 @@ type speech struct {
 	lane      *eventbus.Lane
 	message   agui.MessageID
 	reasoning agui.MessageID
+	of        *agui.SubagentRunID // whose it is; nil: the parent agent's
+	mute      bool                // nothing is shown
 
 	speaking, thinking bool
 	spoke              bool // the answer has begun
@@ -87,6 +108,9 @@ type speech struct {
 }
 
 func (s *speech) say(ctx context.Context, d model.Delta) error {
+	if s.mute {
+		return nil
+	}
 	if d.ReasoningEncrypted != "" {
 		if err := s.seal(ctx, d.ReasoningEncrypted); err != nil {
 			return err
@@ -96,7 +120,7 @@ func (s *speech) say(ctx context.Context, d model.Delta) error {
 		if err := s.think(ctx); err != nil {
 			return err
 		}
-		if err := s.lane.Append(ctx, &agui.ReasoningMessageContent{MessageID: s.reasoning, Delta: d.Reasoning}); err != nil {
+		if err := s.lane.Append(ctx, &agui.ReasoningMessageContent{MessageID: s.reasoning, Delta: d.Reasoning, SubagentRunID: s.of}); err != nil {
 			return err
 		}
 	}
@@ -108,11 +132,11 @@ func (s *speech) say(ctx context.Context, d model.Delta) error {
 	}
 	if !s.speaking {
 		s.speaking, s.spoke = true, true
-		if err := s.lane.Append(ctx, &agui.TextMessageStart{MessageID: s.message, Role: new(agui.RoleAssistant)}); err != nil {
+		if err := s.lane.Append(ctx, &agui.TextMessageStart{MessageID: s.message, Role: new(agui.RoleAssistant), SubagentRunID: s.of}); err != nil {
 			return err
 		}
 	}
-	return s.lane.Append(ctx, &agui.TextMessageContent{MessageID: s.message, Delta: d.Text})
+	return s.lane.Append(ctx, &agui.TextMessageContent{MessageID: s.message, Delta: d.Text, SubagentRunID: s.of})
 }
 
 // think opens the reasoning if it is not open.
@@ -122,8 +146,8 @@ func (s *speech) think(ctx context.Context) error {
 	}
 	s.thinking, s.reasoned = true, true
 	return s.lane.Append(ctx,
-		&agui.ReasoningStart{MessageID: s.reasoning},
-		&agui.ReasoningMessageStart{MessageID: s.reasoning, Role: agui.RoleReasoning})
+		&agui.ReasoningStart{MessageID: s.reasoning, SubagentRunID: s.of},
+		&agui.ReasoningMessageStart{MessageID: s.reasoning, Role: agui.RoleReasoning, SubagentRunID: s.of})
 }
 
 // seal shows the provider's opaque form of the reasoning, so that the client brings it back with the next run. It needs a
@@ -138,7 +162,9 @@ func (s *speech) seal(ctx context.Context, value string) error {
 			return err
 		}
 	}
-	return s.lane.Append(ctx, &agui.ReasoningEncryptedValue{Subtype: agui.EncryptedMessage, EntityID: string(s.reasoning), EncryptedValue: value})
+	return s.lane.Append(ctx, &agui.ReasoningEncryptedValue{
+		Subtype: agui.EncryptedMessage, EntityID: string(s.reasoning), EncryptedValue: value, SubagentRunID: s.of,
+	})
 }
 
 func (s *speech) endThinking(ctx context.Context) error {
@@ -146,7 +172,7 @@ func (s *speech) endThinking(ctx context.Context) error {
 		return nil
 	}
 	s.thinking = false
-	return s.lane.Append(ctx, &agui.ReasoningMessageEnd{MessageID: s.reasoning}, &agui.ReasoningEnd{MessageID: s.reasoning})
+	return s.lane.Append(ctx, &agui.ReasoningMessageEnd{MessageID: s.reasoning, SubagentRunID: s.of}, &agui.ReasoningEnd{MessageID: s.reasoning, SubagentRunID: s.of})
 }
 
 func (s *speech) close(ctx context.Context) error {
@@ -157,7 +183,7 @@ func (s *speech) close(ctx context.Context) error {
 		return nil
 	}
 	s.speaking = false
-	return s.lane.Append(ctx, &agui.TextMessageEnd{MessageID: s.message})
+	return s.lane.Append(ctx, &agui.TextMessageEnd{MessageID: s.message, SubagentRunID: s.of})
 }
 
 // finish waits until everything is in the log and ends the lane. The first error wins: the log's error explains a

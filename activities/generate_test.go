@@ -3,6 +3,7 @@ package activities_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -135,16 +136,22 @@ func TestGenerateAsksWhatItWasGiven(t *testing.T) {
 	var got model.Request
 	r := newRig(t, scripted(func(ctx context.Context, req model.Request, say func(model.Delta) bool) error {
 		got = req
-		return speaks("Hello")(ctx, req, say)
+		return speaks(`"Hello"`)(ctx, req, say)
 	}))
 	in := r.question()
 	in.Instructions, in.MaxOutputTokens = "Be brief.", 7
 	in.Context = []agui.ContextItem{{Description: "place", Value: "Bern"}}
 	in.Tools = []agui.Tool{{Name: "look"}}
+	in.Output = &model.Output{Schema: []byte(`{}`)}
 	if _, err := r.do(t.Context(), in); err != nil {
 		t.Fatal(err)
 	}
-	want := model.Request{Instructions: "Be brief.", Context: in.Context, Messages: in.Messages, Tools: in.Tools, MaxOutputTokens: 7}
+	if len(got.CacheKey) != 32 || strings.Contains(got.CacheKey, r.key.Thread) {
+		t.Errorf("the thread is known to the provider as %q", got.CacheKey)
+	}
+	want := model.Request{
+		Instructions: "Be brief.", Context: in.Context, Messages: in.Messages, Tools: in.Tools, MaxOutputTokens: 7, Output: in.Output, CacheKey: got.CacheKey,
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("request (-want +got):\n%s", diff)
 	}
@@ -368,4 +375,43 @@ func TestGenerateSendsHeartbeats(t *testing.T) {
 	if _, err := env.ExecuteActivity(activities.NameGenerate, r.question()); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// What a subagent says is marked as its own, and a mute turn shows nothing.
+func TestGenerateForASubagent(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		mute bool
+		want []string
+	}{
+		"attributed": {false, []string{"SPAN m1-reasoning", "THINK m1-reasoning", "~ Hm.", "THINK END m1-reasoning", "SPAN END m1-reasoning", "TEXT m1", "+ Hello", "END m1"}},
+		"mute":       {true, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, speaks("~Hm.", "Hello"))
+			in := r.question()
+			in.Subagent, in.Mute = new(agui.SubagentRunID("s1")), test.mute
+			out, err := r.do(t.Context(), in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := out.(activities.GenerateOutput); got.Turn.Text != "Hello" || got.Reasoned == test.mute {
+				t.Errorf("output %+v", got)
+			}
+			r.hasLogged(test.want...)
+		})
+	}
+}
+
+// A take-over restates what the client holds, which is not always what the model is told.
+func TestTakeOverRestatesTheClientsConversation(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, speaks("Hello"))
+	in := r.question()
+	in.Conversation = append([]agui.Message{{ID: "u0", Role: agui.RoleUser, Content: agui.Text("Before")}}, in.Messages...)
+	if _, err := retried(r, in.Writing, r.set.Generate, in, shows(t, "m1", "Hel")); err != nil {
+		t.Fatal(err)
+	}
+	r.hasLogged("TEXT m1", "+ Hel", "END m1", `SNAPSHOT user u0 "Before", user u1 "Hi"`, "TEXT m1~2", "+ Hello", "END m1~2")
 }

@@ -16,6 +16,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -31,6 +32,7 @@ const (
 	NameGenerate = "holdfast.generate"
 	NameCallTool = "holdfast.call_tool"
 	NamePublish  = "holdfast.publish"
+	NameSumUp    = "holdfast.sum_up"
 )
 
 const (
@@ -52,6 +54,7 @@ type Set struct {
 	bus    *eventbus.Bus
 	agents map[string]agent.Agent
 	models map[string]model.Model
+	chains sync.Map // of models, by their names
 	log    *slog.Logger
 }
 
@@ -69,10 +72,11 @@ func (s *Set) Register(r worker.ActivityRegistry) {
 	r.RegisterActivityWithOptions(s.Generate, activity.RegisterOptions{Name: NameGenerate})
 	r.RegisterActivityWithOptions(s.CallTool, activity.RegisterOptions{Name: NameCallTool})
 	r.RegisterActivityWithOptions(s.Publish, activity.RegisterOptions{Name: NamePublish})
+	r.RegisterActivityWithOptions(s.SumUp, activity.RegisterOptions{Name: NameSumUp})
 }
 
-// beat sends heartbeats until stop is called.
-func beat(ctx context.Context) (stop func()) {
+// beat sends heartbeats with the details until stop is called.
+func beat(ctx context.Context, details ...any) (stop func()) {
 	done := make(chan struct{})
 	go func() {
 		t := time.NewTicker(heartbeatEvery)
@@ -84,7 +88,7 @@ func beat(ctx context.Context) (stop func()) {
 			case <-ctx.Done():
 				return
 			case <-t.C:
-				activity.RecordHeartbeat(ctx)
+				activity.RecordHeartbeat(ctx, details...)
 			}
 		}
 	}()

@@ -16,7 +16,11 @@ import (
 // appends. Reasoning is different: a snapshot without any reasoning message keeps those the client has, so the abandoned
 // one is emptied under its id and used again.
 func (s *Set) takeOver(ctx context.Context, lane *eventbus.Lane, in GenerateInput) (*speech, error) {
-	sp := &speech{lane: lane, message: in.MessageID, reasoning: in.ReasoningID}
+	sp := &speech{lane: lane, message: in.MessageID, reasoning: in.ReasoningID, of: in.Subagent, mute: in.Mute}
+	held := in.Messages
+	if in.Conversation != nil {
+		held = in.Conversation
+	}
 	if n := attempt(ctx); n > 1 {
 		sp.message += agui.MessageID("~" + strconv.Itoa(n))
 	}
@@ -24,15 +28,15 @@ func (s *Set) takeOver(ctx context.Context, lane *eventbus.Lane, in GenerateInpu
 		return nil, err
 	}
 	// A snapshot that holds reasoning of earlier turns speaks for all reasoning, and drops what was abandoned.
-	kept := lane.Reasoned() && !slices.ContainsFunc(in.Messages, func(m agui.Message) bool { return m.Role == agui.RoleReasoning })
-	sp.reasoned = kept
+	kept := lane.Reasoned() && !slices.ContainsFunc(held, func(m agui.Message) bool { return m.Role == agui.RoleReasoning })
+	sp.reasoned = kept && !in.Mute
 	if !lane.TookOver() {
 		return sp, nil
 	}
 	s.logger(ctx, in.Writing).Info("model turn taken over", "generation", lane.Previous().Generation.String())
-	messages := slices.Clip(in.Messages)
+	messages := slices.Clip(held)
 	if kept {
-		messages = append(messages, agui.Message{ID: in.ReasoningID, Role: agui.RoleReasoning, Content: agui.Text("")})
+		messages = append(messages, agui.Message{ID: in.ReasoningID, Role: agui.RoleReasoning, Content: agui.Text(""), SubagentRunID: in.Subagent})
 	}
 	return sp, lane.Append(ctx, &agui.MessagesSnapshot{Messages: messages})
 }
