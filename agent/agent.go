@@ -27,8 +27,8 @@ const (
 // namePattern keeps names usable as they are in a URL path and as a key of NATS.
 var namePattern = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
 
-// Agent is an agent as data. Copies share the tools and nothing else; an agent is
-// not changed once it is being served.
+// Agent is an agent as data, or with code of its own. Copies share the tools and
+// nothing else; an agent is not changed once it is being served.
 type Agent struct {
 	// Name is how clients call it: POST /agents/{name}. 1 to 64 characters out
 	// of a–z, 0–9 and "-".
@@ -44,6 +44,11 @@ type Agent struct {
 	Tools []tool.Tool
 	// Limits bound each run; the zero value has defaults.
 	Limits Limits
+	// View is what of its runs clients see; the zero value shows everything.
+	View View
+	// Run is the agent's own code, a [Func]; nil is the standard loop of model turns
+	// and tool calls.
+	Run Program
 }
 
 // Validate returns everything that is wrong with the agent, one error for each
@@ -72,6 +77,7 @@ func (a Agent) Validate() error {
 		first[name] = i
 	}
 	found = append(found, a.Limits.validate()...)
+	found = append(found, a.View.validate()...)
 	// Only a definition whose parts are sound can be encoded.
 	if usable {
 		encoded, err := json.Marshal(a.Definition())

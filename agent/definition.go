@@ -20,6 +20,8 @@ type Definition struct {
 	Model        string           `json:"model"`
 	Tools        []ToolDefinition `json:"tools"`  // in the order of the agent
 	Limits       Limits           `json:"limits"` // with the defaults filled in
+	View         View             `json:"view,omitzero"`
+	Code         bool             `json:"code,omitempty"` // it has code of its own
 }
 
 // ToolDefinition is a tool as a run knows it.
@@ -28,6 +30,8 @@ type ToolDefinition struct {
 	Effect tool.Effect `json:"effect"`
 	// Timeout bounds one attempt, in JSON in nanoseconds.
 	Timeout time.Duration `json:"timeout"`
+	// MutatesState says that calls get the state document for themselves.
+	MutatesState bool `json:"mutatesState,omitempty"`
 }
 
 // Definition returns the agent's definition. It shares no memory with the agent.
@@ -40,7 +44,7 @@ func (a Agent) Definition() Definition {
 		if spec.Timeout <= 0 {
 			spec.Timeout = tool.DefaultTimeout
 		}
-		tools = append(tools, ToolDefinition{Tool: told, Effect: spec.Effect, Timeout: spec.Timeout})
+		tools = append(tools, ToolDefinition{Tool: told, Effect: spec.Effect, Timeout: spec.Timeout, MutatesState: spec.MutatesState})
 	}
 	return Definition{
 		Name:         a.Name,
@@ -49,6 +53,8 @@ func (a Agent) Definition() Definition {
 		Model:        a.Model,
 		Tools:        tools,
 		Limits:       a.Limits.WithDefaults(),
+		View:         a.View.clone(),
+		Code:         a.Run != nil,
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/holdfast-dev/holdfast/activities"
+	"github.com/holdfast-dev/holdfast/agent"
 	"github.com/holdfast-dev/holdfast/agui"
 	"github.com/holdfast-dev/holdfast/workflows"
 )
@@ -119,7 +120,7 @@ func TestCancelDuringParallelTools(t *testing.T) {
 	s.model = []turnFunc{call("c1 look", "c2 pay", "c3 fly", "c4 look")}
 	s.tools["look"] = answers("seen")
 	s.tools["pay"] = func(ctx context.Context, s *stage, _ activities.CallToolInput) (activities.ToolOutcome, error) {
-		s.await(ctx, "RESULT c1 r1-msg-3 seen")
+		s.await(ctx, "RESULT c1 r1-msg-2 seen")
 		s.cancel()
 		<-gone
 		return activities.ToolOutcome{}, ctx.Err()
@@ -134,7 +135,7 @@ func TestCancelDuringParallelTools(t *testing.T) {
 	cancelled(t, s, err)
 	story := strings.Join(s.story(), "\n")
 	for _, want := range []string{
-		"RESULT c1 r1-msg-3 seen", "RESULT c2 r1-msg-4 The run was cancelled before …", "RESULT c3 r1-msg-2 There is no tool of …",
+		"RESULT c1 r1-msg-2 seen", "RESULT c2 r1-msg-3 The run was cancelled before …", "RESULT c3 r1-msg-4 There is no tool of …",
 		"RESULT c4 r1-msg-5 The run was cancelled before …",
 	} {
 		if strings.Count(story, want) != 1 {
@@ -268,7 +269,7 @@ func TestContinueAsNew(t *testing.T) {
 		if err := converter.GetDefaultDataConverter().FromPayloads(next.Input, &in); err != nil {
 			t.Fatal(err)
 		}
-		if len(in.Input.Messages) != 0 || in.Checkpoint == nil || in.Checkpoint.Turn != part {
+		if len(in.Input.Messages) != 0 || in.Checkpoint == nil || in.Checkpoint.Run.Turns != part {
 			t.Errorf("part %d hands over %+v", part, in)
 		}
 		if want := s.start.Add(time.Minute); part == 1 && !in.Checkpoint.Deadline.Equal(want) {
@@ -317,7 +318,8 @@ func TestLimitsHoldOverContinueAsNew(t *testing.T) {
 	t.Parallel()
 	continued := func(s *stage) {
 		s.input.Checkpoint = &workflows.Checkpoint{
-			Definition: s.agent.Definition(), Deadline: s.start.Add(time.Minute), Turn: 2, Messages: s.input.Input.Messages, Outbox: workflows.OutboxState{Done: 1},
+			Definition: s.agent.Definition(), Deadline: s.start.Add(time.Minute), Outbox: workflows.OutboxState{Done: 1},
+			Run: agent.Checkpoint{Turns: 2, Messages: s.input.Input.Messages},
 		}
 		s.input.Input.Messages, s.ordinal = nil, 1
 	}

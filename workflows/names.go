@@ -24,15 +24,16 @@ const (
 	metadataKey = "holdfast"
 )
 
-// Codes of RUN_ERROR that the run itself decides. Those of a failed model call are model.Kind's.
+// Codes of RUN_ERROR that this package decides, beside those of package agent. Those of a failed model call are
+// model.Kind's.
 const (
 	CodeAgentUnknown  = "AGENT_UNKNOWN"
-	CodeTurnLimit     = "TURN_LIMIT"
 	CodeTimeLimit     = "TIME_LIMIT"
+	CodeTokenLimit    = "TOKEN_LIMIT"
+	CodeCostLimit     = "COST_LIMIT"
 	CodeWorkerSetup   = "WORKER_CONFIGURATION"
 	CodeEventTooLarge = "EVENT_TOO_LARGE"
 	CodeModelTimeout  = "MODEL_TIMEOUT"
-	CodeInternal      = "INTERNAL"
 	// CodeConversationTooLarge: the conversation does not fit into one step of the engine any more.
 	CodeConversationTooLarge = "CONVERSATION_TOO_LARGE"
 )
@@ -51,13 +52,12 @@ type RunInput struct {
 
 // Checkpoint is what a run takes along when it continues as new, between two turns with nothing open.
 type Checkpoint struct {
-	Definition agent.Definition  `json:"definition"`
-	Deadline   time.Time         `json:"deadline"`
-	Turn       int               `json:"turn"` // turns done
-	Messages   []agui.Message    `json:"messages"`
-	IDs        map[string]int    `json:"ids"`
-	Outbox     OutboxState       `json:"outbox"`
-	Usage      []agui.TokenUsage `json:"usage,omitempty"`
+	Definition agent.Definition `json:"definition"`
+	Deadline   time.Time        `json:"deadline"`
+	Outbox     OutboxState      `json:"outbox"`
+	GaveUp     bool             `json:"gaveUp,omitempty"` // the main lane has to be claimed
+	Seal       []string         `json:"seal,omitempty"`   // further lanes that have to be sealed
+	Run        agent.Checkpoint `json:"run"`
 }
 
 // RunResult says how a run ended that did not fail.

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 
 	"github.com/holdfast-dev/holdfast/activities"
-	"github.com/holdfast-dev/holdfast/agui"
 )
 
 // outbox holds what the workflow emitted and does not know to be in the log. It is append-only: an ordinal never changes
@@ -21,17 +20,8 @@ type OutboxState struct {
 	Events []json.RawMessage `json:"events,omitempty"`
 }
 
-// emit appends an event. It fails only for an event that can't be encoded, which is a bug of the caller.
-func (o *outbox) emit(events ...agui.Event) error {
-	for _, e := range events {
-		data, err := agui.Encode(e)
-		if err != nil {
-			return err
-		}
-		o.Events = append(o.Events, data)
-	}
-	return nil
-}
+// append puts an encoded event behind the others.
+func (o *outbox) append(event json.RawMessage) { o.Events = append(o.Events, event) }
 
 func (o *outbox) empty() bool { return len(o.Events) == 0 }
 

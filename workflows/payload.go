@@ -18,6 +18,9 @@ const (
 	// publishLimit, because the activity brings the conversation, too.
 	carryLimit   = 128 << 10
 	publishLimit = 1 << 20
+
+	// maxOutboxEvent is what one event may take, in bytes: it must fit into a step together with the names around it.
+	maxOutboxEvent = maxPayload - 16<<10
 )
 
 // plainJSON is the SDK's JSON without its escapes for HTML, which make six bytes of every <, > and &: enough for code and

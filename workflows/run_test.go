@@ -56,7 +56,7 @@ func TestRunAnswers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"type":"RUN_STARTED","threadId":"t1","runId":"r1","protocolVersion":"1.0","input":{"threadId":"t1","runId":"r1",` +
+	want := `{"type":"RUN_STARTED","threadId":"t1","runId":"r1","protocolVersion":"1.0","input":{"threadId":"t1","runId":"r1","protocolVersion":"1.0",` +
 		`"state":{"n":9007199254740993},"messages":[{"id":"u1","role":"user","content":"Hi"}],` +
 		`"context":[{"description":"place","value":"Bern"}]},"metadata":{"holdfast":{"inputDigest":"d1"}}}`
 	if diff := cmp.Diff(inner(t, []byte(want)), inner(t, started)); diff != "" {
@@ -151,10 +151,10 @@ func TestLimitOfTurns(t *testing.T) {
 	s.model = []turnFunc{call("c1 look"), call("c2 look")}
 	_, err := s.run()
 	end, ok := s.terminal().(*agui.RunError)
-	if !ok || *end.Code != workflows.CodeTurnLimit || !strings.Contains(end.Message, "2 turns") || !strings.Contains(end.Message, "limits.turns") {
+	if !ok || *end.Code != agent.CodeTurnLimit || !strings.Contains(end.Message, "2 turns") || !strings.Contains(end.Message, "limits.turns") {
 		t.Errorf("the run ended with %+v", s.terminal())
 	}
-	if app, ok := errors.AsType[*temporal.ApplicationError](err); !ok || app.Type() != workflows.CodeTurnLimit || !app.NonRetryable() {
+	if app, ok := errors.AsType[*temporal.ApplicationError](err); !ok || app.Type() != agent.CodeTurnLimit || !app.NonRetryable() {
 		t.Errorf("the workflow ended with %v", err)
 	}
 	if got := s.story(); got[len(got)-2] != "RESULT c2 r1-msg-4 seen" {
@@ -249,7 +249,7 @@ func TestFailuresOfTheModelEndTheRun(t *testing.T) {
 		{"event too large", fail(final(activities.TypeTooLarge)), workflows.CodeEventTooLarge, "because", 1},
 		{"workers die", fail(temporal.NewHeartbeatTimeoutError()), workflows.CodeModelTimeout, "10 attempts", 10},
 		{"too slow", fail(temporal.NewTimeoutError(startToClose, nil)), workflows.CodeModelTimeout, "10 attempts", 10},
-		{"a bug", fail(passing(activities.TypeInternal)), workflows.CodeInternal, "failed inside the runtime", 10},
+		{"a bug", fail(passing(activities.TypeInternal)), agent.CodeInternal, "failed inside the runtime", 10},
 		{"cut at the length limit", cut(model.FinishLength), "MODEL_OUTPUT_LIMIT", "length limit", 1},
 		{"cut by a filter", cut(model.FinishContentFilter), "MODEL_REFUSED", "content filter", 1},
 	}
@@ -385,7 +385,7 @@ func TestDefinitionIsRecorded(t *testing.T) {
 	s.input.Agent = "gone"
 	s.input.Checkpoint = &workflows.Checkpoint{
 		Definition: agent.Agent{Name: "gone", Instructions: "As it was."}.Definition(),
-		Deadline:   s.start.Add(time.Hour), Turn: 1, Messages: s.input.Input.Messages, Outbox: workflows.OutboxState{Done: 1},
+		Deadline:   s.start.Add(time.Hour), Outbox: workflows.OutboxState{Done: 1}, Run: agent.Checkpoint{Turns: 1, Messages: s.input.Input.Messages},
 	}
 	s.ordinal = 1
 	s.model = []turnFunc{nil, say("Hello")}

@@ -136,7 +136,7 @@ func (r replacing) RegisterActivityWithOptions(f any, opt activity.RegisterOptio
 func (s *stand) start(run string, change ...func(*agui.RunAgentInput)) eventbus.RunKey {
 	s.t.Helper()
 	in := &agui.RunAgentInput{
-		ThreadID: agui.ThreadID("thread " + rand.Text()), RunID: agui.RunID(run),
+		ThreadID: agui.ThreadID("thread " + rand.Text()), RunID: agui.RunID(run), ProtocolVersion: new(agui.ProtocolVersion),
 		Messages: []agui.Message{{ID: "u1", Role: agui.RoleUser, Content: agui.Text("Hi")}},
 	}
 	for _, f := range change {

@@ -70,7 +70,7 @@ func newStage(t *testing.T) *stage {
 			stub("look", tool.ReadOnly), stub("pay", tool.AtMostOnce),
 		}},
 		input: workflows.RunInput{Tenant: "acme", Agent: "clerk", Digest: "d1", Input: agui.RunAgentInput{
-			ThreadID: "t1", RunID: "r1",
+			ThreadID: "t1", RunID: "r1", ProtocolVersion: new(agui.ProtocolVersion),
 			Messages: []agui.Message{{ID: "u1", Role: agui.RoleUser, Content: agui.Text("Hi")}},
 		}},
 		tools: map[string]toolFunc{"look": answers("seen"), "pay": answers("paid")},

@@ -108,16 +108,17 @@ func TestToolThatIsNotRepeatable(t *testing.T) {
 	tests := map[string]struct {
 		do     toolFunc
 		result string
+		claim  string // what is not known to be over may still write
 	}{
-		"succeeds": {answers("paid"), "paid"},
+		"succeeds": {answers("paid"), "paid", ""},
 		"says that it failed": {func(context.Context, *stage, activities.CallToolInput) (activities.ToolOutcome, error) {
 			return activities.ToolOutcome{Error: "No money."}, nil
-		}, "No money."},
-		"its worker dies":              {fails(temporal.NewHeartbeatTimeoutError()), unknown},
-		"takes too long":               {fails(temporal.NewTimeoutError(startToClose, nil)), unknown},
-		"its worker is stopped":        {fails(errors.New("context canceled")), unknown},
-		"fails for an unknown reason":  {fails(internal), unknown},
-		"failed in a way it can retry": {fails(temporal.NewApplicationError("Later.", activities.TypeTool)), "Later."},
+		}, "No money.", ""},
+		"its worker dies":              {fails(temporal.NewHeartbeatTimeoutError()), unknown, "claim "},
+		"takes too long":               {fails(temporal.NewTimeoutError(startToClose, nil)), unknown, "claim "},
+		"its worker is stopped":        {fails(errors.New("context canceled")), unknown, "claim "},
+		"fails for an unknown reason":  {fails(internal), unknown, "claim "},
+		"failed in a way it can retry": {fails(temporal.NewApplicationError("Later.", activities.TypeTool)), "Later.", "claim "},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -132,7 +133,7 @@ func TestToolThatIsNotRepeatable(t *testing.T) {
 				"#1 turn-1 1: STARTED r1",
 				"#2 outbox 2: CALL c1 pay of r1-msg-1, ARGS c1 {}",
 				"#3 call-c1",
-				"#4 turn-2 4: END c1, RESULT c1 r1-msg-2 " + test.result,
+				"#4 turn-2 " + test.claim + "4: END c1, RESULT c1 r1-msg-2 " + test.result,
 				"#5 outbox 6: FINISHED success",
 			}, s.played())
 			s.story()
@@ -249,7 +250,7 @@ func TestCallsOfClientTools(t *testing.T) {
 	}
 	equal(t, "log", []string{
 		"STARTED r1", "CALL c1 paint of r1-msg-1", "ARGS c1 {}", "END c1", "CALL c2 look of r1-msg-1", "ARGS c2 {}",
-		"CALL c3 paint of r1-msg-1", "ARGS c3 {}", "END c3", "END c2", "RESULT c2 r1-msg-2 seen", "FINISHED success pending c1 pending c3",
+		"CALL c3 paint of r1-msg-1", "ARGS c3 {}", "END c3", "END c2", "RESULT c2 r1-msg-3 seen", "FINISHED success pending c1 pending c3",
 	}, s.story())
 }
 
@@ -323,11 +324,11 @@ func TestParallelResultsAreShownAsTheyCome(t *testing.T) {
 	s.model = []turnFunc{call("c1 look", "c2 pay", "c3 dig"), say("Done")}
 	// c2 ends first, then c3, then c1, each when the one before is in the log.
 	s.tools["dig"] = func(ctx context.Context, s *stage, _ activities.CallToolInput) (activities.ToolOutcome, error) {
-		s.await(ctx, "RESULT c2 r1-msg-2 paid")
+		s.await(ctx, "RESULT c2 r1-msg-3 paid")
 		return activities.ToolOutcome{Content: agui.Text("dug")}, nil
 	}
 	s.tools["look"] = func(ctx context.Context, s *stage, _ activities.CallToolInput) (activities.ToolOutcome, error) {
-		s.await(ctx, "RESULT c3 r1-msg-3 dug")
+		s.await(ctx, "RESULT c3 r1-msg-4 dug")
 		return activities.ToolOutcome{Content: agui.Text("seen")}, nil
 	}
 	if _, err := s.run(); err != nil {
@@ -339,17 +340,17 @@ func TestParallelResultsAreShownAsTheyCome(t *testing.T) {
 		"#3 call-c1 lane 1 fanout",
 		"#4 call-c2 lane 2 fanout",
 		"#5 call-c3 lane 3 fanout",
-		"#6 outbox fanout 8: END c2, RESULT c2 r1-msg-2 paid",
-		"#7 outbox fanout 10: END c3, RESULT c3 r1-msg-3 dug",
+		"#6 outbox fanout 8: END c2, RESULT c2 r1-msg-3 paid",
+		"#7 outbox fanout 10: END c3, RESULT c3 r1-msg-4 dug",
 		// The last result rides with the next turn, or with the flush of c3's if that is still under way.
 	}, s.played()[:7])
 	equal(t, "second question", []string{
 		"user u1: Hi", "assistant r1-msg-1 [c1 look{}] [c2 pay{}] [c3 dig{}]",
-		"tool r1-msg-2 for c2: paid", "tool r1-msg-3 for c3: dug", "tool r1-msg-4 for c1: seen",
+		"tool r1-msg-2 for c1: seen", "tool r1-msg-3 for c2: paid", "tool r1-msg-4 for c3: dug",
 	}, talk(s.asked[1].Messages))
 	equal(t, "log", []string{
 		"STARTED r1", "CALL c1 look of r1-msg-1", "ARGS c1 {}", "CALL c2 pay of r1-msg-1", "ARGS c2 {}", "CALL c3 dig of r1-msg-1", "ARGS c3 {}",
-		"END c2", "RESULT c2 r1-msg-2 paid", "END c3", "RESULT c3 r1-msg-3 dug", "END c1", "RESULT c1 r1-msg-4 seen",
+		"END c2", "RESULT c2 r1-msg-3 paid", "END c3", "RESULT c3 r1-msg-4 dug", "END c1", "RESULT c1 r1-msg-2 seen",
 		"TEXT r1-msg-5", "+ Done", "TEXT END r1-msg-5", "FINISHED success",
 	}, s.story())
 }

@@ -1,0 +1,219 @@
+package agent
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/holdfast-dev/holdfast/agent/model"
+	"github.com/holdfast-dev/holdfast/agui"
+)
+
+// What a model is told of calls that were not carried out.
+const (
+	textUnknownTool = "There is no tool of this name."
+	textCut         = "The call was not carried out: its arguments are not one complete JSON object. Send the call again with complete arguments."
+	textCancelled   = "The run was cancelled before this call had a result."
+)
+
+// Outcome is what became of a call.
+type Outcome struct {
+	// CallID is the call's, MessageID that of its result in the conversation.
+	CallID    agui.ToolCallID
+	MessageID agui.MessageID
+	// Content is what the tool returned; if the call failed, what the model reads of
+	// that.
+	Content agui.Content
+	// Failed says that the call failed, and Retryable that it may succeed later.
+	Failed, Retryable bool
+	// Pending says that the call is the client's to answer, in the next run.
+	Pending bool
+}
+
+// Decode reads a result that is JSON.
+func (o Outcome) Decode(v any) error {
+	if o.Failed {
+		return fmt.Errorf("call %s failed: %s", o.CallID, o.Content.Text())
+	}
+	if err := json.Unmarshal([]byte(o.Content.Text()), v); err != nil {
+		return fmt.Errorf("result of call %s: %w", o.CallID, err)
+	}
+	return nil
+}
+
+// Pending are the calls that the client has to answer, for the outcome of the run.
+func Pending(outcomes []Outcome) []agui.ToolCallID {
+	var ids []agui.ToolCallID
+	for _, o := range outcomes {
+		if o.Pending {
+			ids = append(ids, o.CallID)
+		}
+	}
+	return ids
+}
+
+// CallTool carries out one call; see [RunContext.CallTools].
+func (rc *RunContext[S]) CallTool(ctx workflow.Context, c model.ToolCall, opts ...CallOption) (Outcome, error) {
+	outcomes, err := rc.CallTools(ctx, []model.ToolCall{c}, opts...)
+	if err != nil {
+		return Outcome{}, err
+	}
+	return outcomes[0], nil
+}
+
+// CallTools carries out calls, those that a model asked for or any other. It blocks
+// until all have ended and returns their outcomes in the order of the calls.
+//
+// A tool of the agent runs as an activity, as often as its effect class allows. Those
+// that change the state run one after the other, in the order of the calls; the others
+// run at the same time, as many as the agent's limits allow. The client sees all calls
+// begin, and each result when it is there. A tool that the client offers is left to the
+// client: its outcome is Pending. What a tool does wrong, and a name that nobody knows,
+// is an outcome that the model reads; an error ends the run.
+//
+// The results are in the conversation in the order of the calls, and behind them what
+// the tools returned for the model only.
+func (rc *RunContext[S]) CallTools(ctx workflow.Context, calls []model.ToolCall, opts ...CallOption) ([]Outcome, error) {
+	if err := rc.ready(); err != nil {
+		return nil, err
+	}
+	b := batch[S]{rc: rc, outcomes: make([]Outcome, len(calls)), forModel: make([][]agui.ContentPart, len(calls))}
+	for i, c := range calls {
+		if err := b.begin(i, c, callOptionsOf(opts)); err != nil {
+			return nil, err
+		}
+	}
+	if len(b.orders) > 0 {
+		if err := rc.r.host.CallTools(ctx, b.orders, b.done); err != nil {
+			return nil, err
+		}
+	}
+	b.aside()
+	return b.outcomes, nil
+}
+
+// batch is the calls of one turn.
+type batch[S any] struct {
+	rc       *RunContext[S]
+	outcomes []Outcome
+	forModel [][]agui.ContentPart
+	after    agui.MessageID // the message that holds the calls
+
+	orders  []Order
+	handles []*ToolCall[S] // of the orders
+	places  []int          // of the orders among the calls
+}
+
+// begin shows a call, and ends it if there is nothing to carry out.
+func (b *batch[S]) begin(i int, c model.ToolCall, o callOptions) error {
+	rc := b.rc
+	if c.ID != "" {
+		o.id = new(agui.ToolCallID(c.ID))
+	}
+	call, err := rc.toolCall(rc.scope.Branch(), c.Name, o)
+	if err != nil {
+		return err
+	}
+	c.ID = string(call.ID())
+	b.outcomes[i] = Outcome{CallID: call.ID(), MessageID: call.ResultMessageID()}
+	if err := call.Args(c.Arguments); err != nil {
+		return err
+	}
+	if c.EncryptedValue != "" {
+		if err := call.EncryptedValue(c.EncryptedValue); err != nil {
+			return err
+		}
+	}
+	b.after = call.ToolCall.MessageID()
+	def, ours := rc.Agent().Tool(c.Name)
+	_, offered := rc.Tool(c.Name)
+	switch {
+	case c.Incomplete:
+		return b.refuse(i, call, textCut)
+	case ours:
+		b.order(i, c, call, def)
+		return nil
+	case offered:
+		b.outcomes[i].Pending, b.outcomes[i].MessageID = true, ""
+		return call.End()
+	}
+	return b.refuse(i, call, textUnknownTool)
+}
+
+func (b *batch[S]) refuse(i int, call *ToolCall[S], text string) error {
+	b.outcomes[i].Failed, b.outcomes[i].Content = true, agui.Text(text)
+	_, err := call.Answer(agui.Text(text), metadata(nil, []byte(`{"error":true}`)))
+	return err
+}
+
+func (b *batch[S]) order(i int, c model.ToolCall, call *ToolCall[S], def ToolDefinition) {
+	rc := b.rc
+	order := Order{Call: c, Tool: def, Parent: call.ToolCall.MessageID(), Lease: func() (*Lease, error) { return rc.lease(def.MutatesState) }}
+	order.Subagent, order.Mute = rc.r.view.attribution(rc.scope.SubagentRunID())
+	order.Mute = order.Mute || rc.r.view.hides(c.Name)
+	b.orders, b.handles, b.places = append(b.orders, order), append(b.handles, call), append(b.places, i)
+}
+
+// done ends the n-th order.
+func (b *batch[S]) done(_ workflow.Context, n int, r Reply) error {
+	i, call, order := b.places[n], b.handles[n], b.orders[n]
+	out := &b.outcomes[i]
+	out.Content, out.Retryable = r.Content, r.Retryable
+	if r.Error != "" {
+		// A client builds no error from events, so it is told in the content, which both sides hold alike.
+		out.Failed, out.Content = true, agui.Text(r.Error)
+	}
+	if order.Tool.MutatesState {
+		if err := b.rc.settle(r); err != nil {
+			return err
+		}
+	}
+	if p, promoted := b.rc.r.view.promotion(order.Call.Name); promoted && !out.Failed {
+		shown, err := b.rc.promote(out.Content)
+		if err != nil {
+			return err
+		}
+		if shown && p.Replace {
+			b.rc.r.view.replaced[call.ID()] = struct{}{}
+		}
+	}
+	b.forModel[i] = r.ForModel
+	if _, replaced := b.rc.r.view.replaced[call.ID()]; replaced || b.rc.r.view.hides(order.Call.Name) {
+		r.Leaf = "" // what no client sees, no audit can vouch for
+	}
+	_, err := call.Answer(out.Content, b.rc.r.receipt(r))
+	return err
+}
+
+// aside puts what the tools returned for the model only behind the results.
+func (b *batch[S]) aside() {
+	parts := slices.Concat(b.forModel...)
+	if len(parts) == 0 {
+		return
+	}
+	b.rc.r.asides = append(b.rc.r.asides, Aside{After: b.after, Message: agui.Message{
+		ID: b.after + "-content", Role: agui.RoleUser, Content: agui.Parts(parts...), SubagentRunID: b.rc.scope.SubagentRunID(),
+	}})
+}
+
+// receipt is the metadata of a result. Its hash counts for the root that the terminal
+// event carries.
+func (r *run) receipt(reply Reply) agui.Metadata {
+	said := struct {
+		Hash      string `json:"hash,omitempty"`
+		Scheduled int64  `json:"scheduled,omitempty"`
+		Error     bool   `json:"error,omitempty"`
+		Retryable bool   `json:"retryable,omitempty"`
+	}{Error: reply.Error != "", Retryable: reply.Retryable}
+	if reply.Leaf != "" {
+		r.leaves = append(r.leaves, reply.Leaf)
+		said.Hash, said.Scheduled = reply.Leaf, reply.Scheduled
+	}
+	value, err := encode(said)
+	if err != nil || string(value) == "{}" {
+		return nil
+	}
+	return metadata(nil, value)
+}

@@ -1,0 +1,145 @@
+package agent
+
+import (
+	"encoding/json"
+
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/holdfast-dev/holdfast/agent/model"
+	"github.com/holdfast-dev/holdfast/agui"
+	"github.com/holdfast-dev/holdfast/agui/emit"
+)
+
+// Host carries a run. Holdfast's own is a workflow, whose activities do what the
+// methods say; a test that only looks at what an agent emits has one in memory.
+// Authors of agents use a [RunContext] and have nothing to do with it.
+//
+// What a method returns as an error ends the run, unless the agent knows better: an
+// [*Error] has a code for the client, the error of a cancelled context speaks for
+// itself, anything else is shown to no one.
+type Host interface {
+	// Append takes an event that has passed everything that judges it. It touches
+	// memory only: it may be called while the workflow is evicted from a cache, and
+	// what is appended then is thrown away with the instance.
+	Append(e agui.Event) error
+	// Flush blocks until everything that was appended is in the log.
+	Flush(ctx workflow.Context) error
+	// Generate runs one turn of a model, which is shown while it is made.
+	Generate(ctx workflow.Context, p Prompt) (Answer, error)
+	// CallTools carries out calls whose beginning was appended, those that may change
+	// the state one after the other and in their order, the others at the same time.
+	// It calls done for each as it ends, never two at once, and returns when all have
+	// ended or one of them must end the run. What done appends is in the log before
+	// anybody is kept waiting by the calls that go on.
+	CallTools(ctx workflow.Context, orders []Order, done func(ctx workflow.Context, i int, r Reply) error) error
+	// ContinueAsNew goes on with an empty history, if that is due: then it returns the
+	// error that the agent's function has to return. Nil means: go on here.
+	ContinueAsNew(ctx workflow.Context, cp func() (Checkpoint, error)) error
+}
+
+// Origin is what a run starts from.
+type Origin struct {
+	// Definition is the agent's, as it was recorded.
+	Definition Definition
+	// Input is the client's. Its messages are those of the checkpoint if there is one.
+	Input agui.RunAgentInput
+	// RootRunID is the first run of the execution; empty for the input's.
+	RootRunID agui.RunID
+	// Metadata goes with RUN_STARTED.
+	Metadata agui.Metadata
+	// Checkpoint is set when the run has started before.
+	Checkpoint *Checkpoint
+}
+
+// Checkpoint is what a run takes along between two turns, with nothing open. It is
+// recorded in histories: members may be added, never renamed or given another
+// meaning.
+type Checkpoint struct {
+	Turns    int            `json:"turns"` // model turns done
+	Messages []agui.Message `json:"messages"`
+	// Shown is the conversation as the client holds it; nil when that is Messages.
+	Shown    []agui.Message    `json:"shown,omitempty"`
+	Asides   []Aside           `json:"asides,omitempty"`
+	Counters emit.Counters     `json:"counters"`
+	Usage    []agui.TokenUsage `json:"usage,omitempty"`
+	// Leaves are the hashes of the completed results of tools, in the order of the
+	// results.
+	Leaves []string `json:"leaves,omitempty"`
+	// State is the state document, Published what the client was last shown of it.
+	State     json.RawMessage `json:"state,omitempty"`
+	Published json.RawMessage `json:"published,omitempty"`
+	Result    json.RawMessage `json:"result,omitempty"`
+}
+
+// Aside is a message that the model reads and the client does not.
+type Aside struct {
+	// After is the assistant's message behind whose results it stands.
+	After   agui.MessageID `json:"after"`
+	Message agui.Message   `json:"message"`
+}
+
+// Prompt is one turn of a model.
+type Prompt struct {
+	// Turn counts the turns of the run from 1.
+	Turn    int
+	Model   string
+	Request model.Request
+	// Conversation is what the client holds, nil when that is what Request says.
+	Conversation []agui.Message
+	// MessageID and ReasoningID are reserved for the answer and its reasoning.
+	MessageID, ReasoningID agui.MessageID
+	// Subagent is the attribution of what is shown; Mute shows nothing.
+	Subagent *agui.SubagentRunID
+	Mute     bool
+}
+
+// Answer is what a model made of a [Prompt].
+type Answer struct {
+	Turn model.Turn
+	// MessageID is the one it was shown under: a second attempt has another.
+	MessageID agui.MessageID
+	// Reasoned says that the client has a reasoning message.
+	Reasoned bool
+}
+
+// Order is one call to be carried out.
+type Order struct {
+	Call   model.ToolCall
+	Tool   ToolDefinition
+	Parent agui.MessageID
+	// Subagent is the attribution of what is shown; Mute shows nothing but the state.
+	Subagent *agui.SubagentRunID
+	Mute     bool
+	// Lease is asked right before the call begins for the state that it may see.
+	Lease func() (*Lease, error)
+}
+
+// Lease is the state document in the hands of one call.
+type Lease struct {
+	// Document is the state; nil for none.
+	Document json.RawMessage
+	// Published is what the client was last shown of it in this run; nil for nothing.
+	Published json.RawMessage
+	// Write is exclusive, and allows to change and to publish it.
+	Write bool
+}
+
+// Reply is how a call ended.
+type Reply struct {
+	Content agui.Content
+	// Error is what the model reads instead, if the call failed.
+	Error string
+	// Retryable says of an error that the same call may succeed later.
+	Retryable bool
+	// Lost says that the call did not return, or may have shown more than it knows.
+	Lost bool
+	// State is the document as the call left it, Published what the client was last
+	// shown of it; nil for no change.
+	State, Published json.RawMessage
+	// ForModel is what only the model gets.
+	ForModel []agui.ContentPart
+	// Leaf is the hash of a completed result, and Scheduled the time in it, in Unix
+	// milliseconds.
+	Leaf      string
+	Scheduled int64
+}

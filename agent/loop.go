@@ -1,0 +1,33 @@
+package agent
+
+import (
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/holdfast-dev/holdfast/agent/model"
+	"github.com/holdfast-dev/holdfast/agui"
+)
+
+// Loop is what agents without a [Func] run, and a Func may end with: the model is asked,
+// the tools that it calls are called, until it answers without a call. Calls of the
+// client's tools end the run: the client answers them with the next one.
+func Loop[S any](ctx workflow.Context, rc *RunContext[S]) (*agui.Outcome, error) {
+	for {
+		if err := rc.SafePoint(ctx); err != nil {
+			return nil, err
+		}
+		turn, err := rc.Generate(ctx, model.Request{})
+		if err != nil {
+			return nil, err
+		}
+		if len(turn.Calls) == 0 {
+			return agui.Success(), turn.Complete()
+		}
+		outcomes, err := rc.CallTools(ctx, turn.Calls)
+		if err != nil {
+			return nil, err
+		}
+		if pending := Pending(outcomes); len(pending) > 0 {
+			return agui.Success(pending...), nil
+		}
+	}
+}
