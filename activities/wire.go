@@ -56,6 +56,15 @@ type GenerateInput struct {
 	Subagent *agui.SubagentRunID `json:"subagent,omitempty"`
 	// Mute shows nothing of the turn.
 	Mute bool `json:"mute,omitempty"`
+
+	// Fallbacks are the models that are asked when Model fails, in their order.
+	Fallbacks []string `json:"fallbacks,omitempty"`
+	// Attempts bounds how often the turn is asked for, without those that were rate limited; DefaultAttempts if zero.
+	Attempts int `json:"attempts,omitempty"`
+	// Output is the form that the answer has to have.
+	Output *model.Output `json:"output,omitempty"`
+	// Abridged is what of the conversation is kept from the model.
+	Abridged model.Abridgement `json:"abridged,omitzero"`
 }
 
 // GenerateOutput is what the model answered. The texts are in the log already and are recorded here once.
