@@ -71,21 +71,5 @@ func quote[T ~string](id T) string {
 	return strconv.Quote(s) + "…"
 }
 
-// openings holds what is open, with the ordinal of its opening.
-type openings[K comparable] map[K]uint64
-
-// inOrder returns what is open in the order in which it was opened. Here and below: a
-// range over a map whose order doesn't show.
-//
-//workflowcheck:ignore
-func (o openings[K]) inOrder() []K {
-	return slices.SortedFunc(maps.Keys(o), func(a, b K) int {
-		if o[a] < o[b] {
-			return -1
-		}
-		return 1
-	})
-}
-
 //workflowcheck:ignore
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

@@ -168,22 +168,22 @@ func (v *Verifier) Open() []OpenItem {
 		all = append(all, opening{OpenItem{Kind: kind, ID: id, Owner: by.tag()}, at})
 	}
 	for _, id := range r.text.inOrder() {
-		add(OpenText, string(id), r.owners.messages[id], r.text[id])
+		add(OpenText, string(id), r.owners.messages.value(id), r.text.value(id))
 	}
 	for _, id := range r.calls.inOrder() {
-		add(OpenToolCall, string(id), r.owners.calls[id], r.calls[id])
+		add(OpenToolCall, string(id), r.owners.calls.value(id), r.calls.value(id))
 	}
 	for _, id := range r.reasoning.inOrder() {
-		add(OpenReasoning, string(id), r.owners.reasoning[id], r.reasoning[id])
+		add(OpenReasoning, string(id), r.owners.reasoning.value(id), r.reasoning.value(id))
 	}
 	for _, id := range r.spans.inOrder() {
-		add(OpenReasoningSpan, string(id), r.owners.reasoning[id], r.spans[id])
+		add(OpenReasoningSpan, string(id), r.owners.reasoning.value(id), r.spans.value(id))
 	}
 	for _, key := range r.steps.inOrder() {
-		add(OpenStep, key.name, key.owner, r.steps[key])
+		add(OpenStep, key.name, key.owner, r.steps.value(key))
 	}
 	for _, id := range r.active.inOrder() {
-		add(OpenSubagent, string(id), owner{}, r.active[id])
+		add(OpenSubagent, string(id), owner{}, r.active.value(id))
 	}
 	slices.SortFunc(all, func(a, b opening) int { return cmp.Compare(a.at, b.at) })
 	items := make([]OpenItem, len(all))

@@ -31,7 +31,7 @@ type runRecord struct {
 	reasoning openings[MessageID]
 	steps     openings[stepKey]
 	active    openings[SubagentRunID]
-	ended     map[SubagentRunID]struct{}
+	ended     table[SubagentRunID, struct{}]
 	// owners outlive the items. There are four books: the same id in two of them
 	// does not clash.
 	owners owners
@@ -39,10 +39,10 @@ type runRecord struct {
 }
 
 type owners struct {
-	messages   map[MessageID]owner // text messages and results
-	calls      map[ToolCallID]owner
-	reasoning  map[MessageID]owner // spans and messages
-	activities map[MessageID]owner
+	messages   table[MessageID, owner] // text messages and results
+	calls      table[ToolCallID, owner]
+	reasoning  table[MessageID, owner] // spans and messages
+	activities table[MessageID, owner]
 }
 
 // stepKey is what a step is known by: the same name may be open once per owner.
@@ -51,28 +51,10 @@ type stepKey struct {
 	name  string
 }
 
-func newRunRecord() runRecord {
-	return runRecord{
-		text:      openings[MessageID]{},
-		calls:     openings[ToolCallID]{},
-		spans:     openings[MessageID]{},
-		reasoning: openings[MessageID]{},
-		steps:     openings[stepKey]{},
-		active:    openings[SubagentRunID]{},
-		ended:     map[SubagentRunID]struct{}{},
-		owners: owners{
-			messages:   map[MessageID]owner{},
-			calls:      map[ToolCallID]owner{},
-			reasoning:  map[MessageID]owner{},
-			activities: map[MessageID]owner{},
-		},
-	}
-}
-
 // tracked counts what is remembered.
 func (r *runRecord) tracked() int {
-	return len(r.owners.messages) + len(r.owners.calls) + len(r.owners.reasoning) + len(r.owners.activities) +
-		len(r.steps) + len(r.active) + len(r.ended)
+	return r.owners.messages.len() + r.owners.calls.len() + r.owners.reasoning.len() + r.owners.activities.len() +
+		r.steps.len() + r.active.len() + r.ended.len()
 }
 
 // begin starts a group of events that are accepted together or not at all.
@@ -91,46 +73,38 @@ func (s *sequence) end(keep bool) {
 
 // set changes one entry of a record. The judge has to use it, so that groups can
 // be taken back.
-func set[K comparable, V any](s *sequence, m map[K]V, key K, value V) {
+func set[K comparable, V any](s *sequence, t *table[K, V], key K, value V) {
 	if s.undoing {
-		old, known := m[key]
-		s.undo = append(s.undo, func() { restore(m, key, old, known) })
+		old, known := t.get(key)
+		s.undo = append(s.undo, func() { t.restore(key, old, known) })
 	}
-	m[key] = value
+	t.put(key, value)
 }
 
-func remove[K comparable, V any](s *sequence, m map[K]V, key K) {
+func remove[K comparable, V any](s *sequence, t *table[K, V], key K) {
 	if s.undoing {
-		old, known := m[key]
-		s.undo = append(s.undo, func() { restore(m, key, old, known) })
+		old, known := t.get(key)
+		s.undo = append(s.undo, func() { t.restore(key, old, known) })
 	}
-	delete(m, key)
-}
-
-func restore[K comparable, V any](m map[K]V, key K, old V, known bool) {
-	if known {
-		m[key] = old
-	} else {
-		delete(m, key)
-	}
+	t.drop(key)
 }
 
 // open records that an item was opened, and by whom unless that is known already.
-func open[K comparable](s *sequence, o openings[K], id K, book map[K]owner, by owner) {
+func open[K comparable](s *sequence, o *openings[K], id K, book *table[K, owner], by owner) {
 	s.run.opened++
-	set(s, o, id, s.run.opened)
-	if _, known := book[id]; !known {
+	set(s, &o.table, id, s.run.opened)
+	if !book.has(id) {
 		set(s, book, id, by)
 	}
 }
 
 // clash reports whether a tag contradicts the owner on record, and who that is.
 // An event without a tag never does.
-func clash[K comparable](tag *SubagentRunID, book map[K]owner, id K) (owner, bool) {
+func clash[K comparable](tag *SubagentRunID, book *table[K, owner], id K) (owner, bool) {
 	if tag == nil {
 		return owner{}, false
 	}
-	recorded, known := book[id]
+	recorded, known := book.get(id)
 	return recorded, known && recorded != ownerOf(tag)
 }
 
@@ -151,8 +125,8 @@ func (s *sequence) check(e Event) fault {
 	switch e := e.(type) {
 	case *TextMessageContent:
 		// First, because there are far more of these than of anything else.
-		if _, isOpen := s.run.text[e.MessageID]; isOpen && s.phase == phaseActive {
-			if recorded, clashes := clash(e.SubagentRunID, s.run.owners.messages, e.MessageID); clashes {
+		if s.run.text.has(e.MessageID) && s.phase == phaseActive {
+			if recorded, clashes := clash(e.SubagentRunID, &s.run.owners.messages, e.MessageID); clashes {
 				return foreign("V8", "message", e.MessageID, recorded, e.SubagentRunID)
 			}
 			return fault{}
@@ -179,7 +153,7 @@ func (s *sequence) check(e Event) fault {
 	case *ToolCallEnd:
 		f := s.call("V11", e.ToolCallID, e.SubagentRunID)
 		if f.rule == "" {
-			remove(s, s.run.calls, e.ToolCallID)
+			remove(s, &s.run.calls.table, e.ToolCallID)
 		}
 		return f
 	case *ToolCallResult:
@@ -188,32 +162,32 @@ func (s *sequence) check(e Event) fault {
 		if f := s.room(1); f.rule != "" {
 			return f
 		}
-		set(s, s.run.owners.messages, e.MessageID, ownerOf(e.SubagentRunID))
+		set(s, &s.run.owners.messages, e.MessageID, ownerOf(e.SubagentRunID))
 	case *StepStarted:
 		return s.stepStart(stepKey{ownerOf(e.SubagentRunID), e.StepName})
 	case *StepFinished:
 		return s.stepFinish(stepKey{ownerOf(e.SubagentRunID), e.StepName})
 	case *ReasoningStart:
-		return s.reasoningStart("V18", "reasoning span", s.run.spans, e.MessageID, e.SubagentRunID)
+		return s.reasoningStart("V18", "reasoning span", &s.run.spans, e.MessageID, e.SubagentRunID)
 	case *ReasoningEnd:
-		return s.reasoning("V19", "reasoning span", s.run.spans, e.MessageID, e.SubagentRunID, true)
+		return s.reasoning("V19", "reasoning span", &s.run.spans, e.MessageID, e.SubagentRunID, true)
 	case *ReasoningMessageStart:
-		return s.reasoningStart("V20", "reasoning message", s.run.reasoning, e.MessageID, e.SubagentRunID)
+		return s.reasoningStart("V20", "reasoning message", &s.run.reasoning, e.MessageID, e.SubagentRunID)
 	case *ReasoningMessageContent:
-		return s.reasoning("V21", "reasoning message", s.run.reasoning, e.MessageID, e.SubagentRunID, false)
+		return s.reasoning("V21", "reasoning message", &s.run.reasoning, e.MessageID, e.SubagentRunID, false)
 	case *ReasoningMessageEnd:
-		return s.reasoning("V22", "reasoning message", s.run.reasoning, e.MessageID, e.SubagentRunID, true)
+		return s.reasoning("V22", "reasoning message", &s.run.reasoning, e.MessageID, e.SubagentRunID, true)
 	case *ReasoningEncryptedValue:
 		return s.encryptedValue(e)
 	case *ActivitySnapshot:
 		if f := s.room(1); f.rule != "" {
 			return f
 		}
-		if _, known := s.run.owners.activities[e.MessageID]; !known || e.Replace == nil || *e.Replace {
-			set(s, s.run.owners.activities, e.MessageID, ownerOf(e.SubagentRunID))
+		if !s.run.owners.activities.has(e.MessageID) || e.Replace == nil || *e.Replace {
+			set(s, &s.run.owners.activities, e.MessageID, ownerOf(e.SubagentRunID))
 		}
 	case *ActivityDelta:
-		if recorded, clashes := clash(e.SubagentRunID, s.run.owners.activities, e.MessageID); clashes {
+		if recorded, clashes := clash(e.SubagentRunID, &s.run.owners.activities, e.MessageID); clashes {
 			return foreign("V25", "activity", e.MessageID, recorded, e.SubagentRunID)
 		}
 	case *MessagesSnapshot:
@@ -259,7 +233,7 @@ func (s *sequence) start(e *RunStarted) fault {
 		s.undo = append(s.undo, func() { s.run = old })
 	}
 	before := s.run
-	s.run = newRunRecord()
+	s.run = runRecord{}
 	if e.Input != nil {
 		if f := s.learn(e.Input.Messages, false); f.rule != "" {
 			s.run = before
@@ -287,21 +261,21 @@ func (s *sequence) learn(messages []Message, overwrite bool) fault {
 		case !m.Role.Known():
 			continue // consumers drop it before they judge
 		case m.Role == RoleReasoning:
-			record(s, s.run.owners.reasoning, m.ID, by, overwrite)
+			record(s, &s.run.owners.reasoning, m.ID, by, overwrite)
 		case m.Role == RoleActivity:
-			record(s, s.run.owners.activities, m.ID, by, overwrite)
+			record(s, &s.run.owners.activities, m.ID, by, overwrite)
 		default:
-			record(s, s.run.owners.messages, m.ID, by, overwrite)
+			record(s, &s.run.owners.messages, m.ID, by, overwrite)
 		}
 		for _, c := range m.ToolCalls {
-			record(s, s.run.owners.calls, c.ID, by, overwrite)
+			record(s, &s.run.owners.calls, c.ID, by, overwrite)
 		}
 	}
 	return fault{}
 }
 
-func record[K comparable](s *sequence, book map[K]owner, id K, by owner, overwrite bool) {
-	if _, known := book[id]; !known || overwrite {
+func record[K comparable](s *sequence, book *table[K, owner], id K, by owner, overwrite bool) {
+	if overwrite || !book.has(id) {
 		set(s, book, id, by)
 	}
 }
@@ -316,39 +290,39 @@ func (s *sequence) room(items int) fault {
 func (s *sequence) text(e Event) fault {
 	switch e := e.(type) {
 	case *TextMessageStart:
-		if _, isOpen := s.run.text[e.MessageID]; isOpen {
+		if s.run.text.has(e.MessageID) {
 			return alreadyOpen("V5", "text message", e.MessageID)
 		}
-		if recorded, clashes := clash(e.SubagentRunID, s.run.owners.messages, e.MessageID); clashes {
+		if recorded, clashes := clash(e.SubagentRunID, &s.run.owners.messages, e.MessageID); clashes {
 			return foreign("V8", "message", e.MessageID, recorded, e.SubagentRunID)
 		}
 		if f := s.room(1); f.rule != "" {
 			return f
 		}
-		open(s, s.run.text, e.MessageID, s.run.owners.messages, ownerOf(e.SubagentRunID))
+		open(s, &s.run.text, e.MessageID, &s.run.owners.messages, ownerOf(e.SubagentRunID))
 	case *TextMessageContent:
 		// An open one was dealt with before.
 		return notOpen("V6", "text message", e.MessageID)
 	case *TextMessageEnd:
-		if _, isOpen := s.run.text[e.MessageID]; !isOpen {
+		if !s.run.text.has(e.MessageID) {
 			return notOpen("V7", "text message", e.MessageID)
 		}
-		if recorded, clashes := clash(e.SubagentRunID, s.run.owners.messages, e.MessageID); clashes {
+		if recorded, clashes := clash(e.SubagentRunID, &s.run.owners.messages, e.MessageID); clashes {
 			return foreign("V8", "message", e.MessageID, recorded, e.SubagentRunID)
 		}
-		remove(s, s.run.text, e.MessageID)
+		remove(s, &s.run.text.table, e.MessageID)
 	}
 	return fault{}
 }
 
 func (s *sequence) callStart(e *ToolCallStart) fault {
-	if _, isOpen := s.run.calls[e.ToolCallID]; isOpen {
+	if s.run.calls.has(e.ToolCallID) {
 		return alreadyOpen("V9", "tool call", e.ToolCallID)
 	}
 	by := ownerOf(e.SubagentRunID)
 	inherits := false
 	if e.ParentMessageID != nil {
-		parent, known := s.run.owners.messages[*e.ParentMessageID]
+		parent, known := s.run.owners.messages.get(*e.ParentMessageID)
 		if known && e.SubagentRunID != nil && parent != by {
 			return foreign("V12", "parent message", *e.ParentMessageID, parent, e.SubagentRunID)
 		}
@@ -356,7 +330,7 @@ func (s *sequence) callStart(e *ToolCallStart) fault {
 			by, inherits = parent, true
 		}
 	}
-	if recorded, known := s.run.owners.calls[e.ToolCallID]; known && recorded != by {
+	if recorded, known := s.run.owners.calls.get(e.ToolCallID); known && recorded != by {
 		if e.SubagentRunID != nil {
 			return foreign("V13", "tool call", e.ToolCallID, recorded, e.SubagentRunID)
 		}
@@ -367,35 +341,35 @@ func (s *sequence) callStart(e *ToolCallStart) fault {
 	if f := s.room(1); f.rule != "" {
 		return f
 	}
-	open(s, s.run.calls, e.ToolCallID, s.run.owners.calls, by)
+	open(s, &s.run.calls, e.ToolCallID, &s.run.owners.calls, by)
 	return fault{}
 }
 
 func (s *sequence) call(rule string, id ToolCallID, tag *SubagentRunID) fault {
-	if _, isOpen := s.run.calls[id]; !isOpen {
+	if !s.run.calls.has(id) {
 		return notOpen(rule, "tool call", id)
 	}
-	if recorded, clashes := clash(tag, s.run.owners.calls, id); clashes {
+	if recorded, clashes := clash(tag, &s.run.owners.calls, id); clashes {
 		return foreign("V14", "tool call", id, recorded, tag)
 	}
 	return fault{}
 }
 
 func (s *sequence) stepStart(key stepKey) fault {
-	if _, isOpen := s.run.steps[key]; isOpen {
+	if s.run.steps.has(key) {
 		return fault{"V15", "step " + quote(key.name) + " of " + key.owner.String() + " is already open"}
 	}
 	if f := s.room(1); f.rule != "" {
 		return f
 	}
 	s.run.opened++
-	set(s, s.run.steps, key, s.run.opened)
+	set(s, &s.run.steps.table, key, s.run.opened)
 	return fault{}
 }
 
 func (s *sequence) stepFinish(key stepKey) fault {
-	if _, isOpen := s.run.steps[key]; isOpen {
-		remove(s, s.run.steps, key)
+	if s.run.steps.has(key) {
+		remove(s, &s.run.steps.table, key)
 		return fault{}
 	}
 	for _, other := range s.run.steps.inOrder() {
@@ -406,29 +380,29 @@ func (s *sequence) stepFinish(key stepKey) fault {
 	return notOpen("V16", "step", key.name)
 }
 
-func (s *sequence) reasoningStart(rule, what string, items openings[MessageID], id MessageID, tag *SubagentRunID) fault {
-	if _, isOpen := items[id]; isOpen {
+func (s *sequence) reasoningStart(rule, what string, items *openings[MessageID], id MessageID, tag *SubagentRunID) fault {
+	if items.has(id) {
 		return alreadyOpen(rule, what, id)
 	}
-	if recorded, clashes := clash(tag, s.run.owners.reasoning, id); clashes {
+	if recorded, clashes := clash(tag, &s.run.owners.reasoning, id); clashes {
 		return foreign("V23", what, id, recorded, tag)
 	}
 	if f := s.room(1); f.rule != "" {
 		return f
 	}
-	open(s, items, id, s.run.owners.reasoning, ownerOf(tag))
+	open(s, items, id, &s.run.owners.reasoning, ownerOf(tag))
 	return fault{}
 }
 
-func (s *sequence) reasoning(rule, what string, items openings[MessageID], id MessageID, tag *SubagentRunID, ends bool) fault {
-	if _, isOpen := items[id]; !isOpen {
+func (s *sequence) reasoning(rule, what string, items *openings[MessageID], id MessageID, tag *SubagentRunID, ends bool) fault {
+	if !items.has(id) {
 		return notOpen(rule, what, id)
 	}
-	if recorded, clashes := clash(tag, s.run.owners.reasoning, id); clashes {
+	if recorded, clashes := clash(tag, &s.run.owners.reasoning, id); clashes {
 		return foreign("V23", what, id, recorded, tag)
 	}
 	if ends {
-		remove(s, items, id)
+		remove(s, &items.table, id)
 	}
 	return fault{}
 }
@@ -436,14 +410,14 @@ func (s *sequence) reasoning(rule, what string, items openings[MessageID], id Me
 func (s *sequence) encryptedValue(e *ReasoningEncryptedValue) fault {
 	if e.Subtype == EncryptedToolCall {
 		id := ToolCallID(e.EntityID)
-		if recorded, clashes := clash(e.SubagentRunID, s.run.owners.calls, id); clashes {
+		if recorded, clashes := clash(e.SubagentRunID, &s.run.owners.calls, id); clashes {
 			return foreign("V24", "tool call", id, recorded, e.SubagentRunID)
 		}
 		return fault{}
 	}
-	id, book := MessageID(e.EntityID), s.run.owners.messages
-	if _, known := book[id]; !known {
-		book = s.run.owners.reasoning
+	id, book := MessageID(e.EntityID), &s.run.owners.messages
+	if !book.has(id) {
+		book = &s.run.owners.reasoning
 	}
 	if recorded, clashes := clash(e.SubagentRunID, book, id); clashes {
 		return foreign("V24", "message", id, recorded, e.SubagentRunID)
@@ -452,16 +426,14 @@ func (s *sequence) encryptedValue(e *ReasoningEncryptedValue) fault {
 }
 
 func (s *sequence) subagentStart(e *SubagentStarted) fault {
-	if _, isActive := s.run.active[e.SubagentRunID]; isActive {
+	if s.run.active.has(e.SubagentRunID) {
 		return fault{"V26", "subagent " + quote(e.SubagentRunID) + " is already active"}
 	}
-	if _, hasEnded := s.run.ended[e.SubagentRunID]; hasEnded {
+	if s.run.ended.has(e.SubagentRunID) {
 		return fault{"V27", "subagent " + quote(e.SubagentRunID) + " has already ended in this run"}
 	}
 	if parent := e.ParentSubagentRunID; parent != nil {
-		_, isActive := s.run.active[*parent]
-		_, hasEnded := s.run.ended[*parent]
-		if !isActive && !hasEnded {
+		if !s.run.active.has(*parent) && !s.run.ended.has(*parent) {
 			return fault{"V28", "parent subagent " + quote(*parent) + " was not announced in this run"}
 		}
 	}
@@ -469,36 +441,36 @@ func (s *sequence) subagentStart(e *SubagentStarted) fault {
 		return f
 	}
 	s.run.opened++
-	set(s, s.run.active, e.SubagentRunID, s.run.opened)
+	set(s, &s.run.active.table, e.SubagentRunID, s.run.opened)
 	return fault{}
 }
 
 func (s *sequence) subagentEnd(rule string, id SubagentRunID) fault {
-	if _, isActive := s.run.active[id]; !isActive {
+	if !s.run.active.has(id) {
 		return fault{rule, "subagent " + quote(id) + " is not active"}
 	}
-	remove(s, s.run.active, id)
-	set(s, s.run.ended, id, struct{}{})
+	remove(s, &s.run.active.table, id)
+	set(s, &s.run.ended, id, struct{}{})
 	return fault{}
 }
 
 func (s *sequence) finish() fault {
 	switch r := &s.run; {
-	case len(r.steps) > 0:
+	case r.steps.len() > 0:
 		var names []string
 		for _, key := range r.steps.inOrder() {
 			names = append(names, key.name)
 		}
 		return stillOpen("V31", "steps", names)
-	case len(r.text) > 0:
+	case r.text.len() > 0:
 		return stillOpen("V32", "text messages", r.text.inOrder())
-	case len(r.reasoning) > 0:
+	case r.reasoning.len() > 0:
 		return stillOpen("V33", "reasoning messages", r.reasoning.inOrder())
-	case len(r.spans) > 0:
+	case r.spans.len() > 0:
 		return stillOpen("V34", "reasoning spans", r.spans.inOrder())
-	case len(r.calls) > 0:
+	case r.calls.len() > 0:
 		return stillOpen("V35", "tool calls", r.calls.inOrder())
-	case len(r.active) > 0:
+	case r.active.len() > 0:
 		return stillOpen("V36", "subagents", r.active.inOrder())
 	}
 	s.enter(phaseFinished)

@@ -54,9 +54,9 @@ func (p *phase) UnmarshalText(text []byte) error {
 func (v *Verifier) MarshalJSON() ([]byte, error) {
 	r := &v.seq.run
 	return json.Marshal(verifierState{
-		Index: v.index, Phase: v.seq.phase, Lanes: v.chunks.export(), Open: v.Open(), Ended: sortedKeys(r.ended),
+		Index: v.index, Phase: v.seq.phase, Lanes: v.chunks.export(), Open: v.Open(), Ended: sortedKeys(r.ended.asMap()),
 		Owners: ownersState{
-			filled(r.owners.messages), filled(r.owners.calls), filled(r.owners.reasoning), filled(r.owners.activities),
+			r.owners.messages.asMap(), r.owners.calls.asMap(), r.owners.reasoning.asMap(), r.owners.activities.asMap(),
 		},
 	})
 }
@@ -73,50 +73,34 @@ func (v *Verifier) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	next.seq.phase = state.Phase
-	next.seq.run = newRunRecord()
-	r := &next.seq.run
+	s := &next.seq
+	r := &s.run
 	for _, item := range state.Open {
 		r.opened++
 		switch item.Kind {
 		case OpenText:
-			r.text[MessageID(item.ID)] = r.opened
+			set(s, &r.text.table, MessageID(item.ID), r.opened)
 		case OpenToolCall:
-			r.calls[ToolCallID(item.ID)] = r.opened
+			set(s, &r.calls.table, ToolCallID(item.ID), r.opened)
 		case OpenReasoningSpan:
-			r.spans[MessageID(item.ID)] = r.opened
+			set(s, &r.spans.table, MessageID(item.ID), r.opened)
 		case OpenReasoning:
-			r.reasoning[MessageID(item.ID)] = r.opened
+			set(s, &r.reasoning.table, MessageID(item.ID), r.opened)
 		case OpenStep:
-			r.steps[stepKey{ownerOf(item.Owner), item.ID}] = r.opened
+			set(s, &r.steps.table, stepKey{ownerOf(item.Owner), item.ID}, r.opened)
 		case OpenSubagent:
-			r.active[SubagentRunID(item.ID)] = r.opened
+			set(s, &r.active.table, SubagentRunID(item.ID), r.opened)
 		default:
 			return fmt.Errorf("nothing of kind %q can be open", item.Kind)
 		}
 	}
 	for _, id := range state.Ended {
-		r.ended[id] = struct{}{}
+		set(s, &r.ended, id, struct{}{})
 	}
-	refill(&r.owners.messages, state.Owners.Messages)
-	refill(&r.owners.calls, state.Owners.Calls)
-	refill(&r.owners.reasoning, state.Owners.Reasoning)
-	refill(&r.owners.activities, state.Owners.Activities)
+	o := state.Owners
+	r.owners = owners{tableOf(o.Messages), tableOf(o.Calls), tableOf(o.Reasoning), tableOf(o.Activities)}
 	*v = next
 	return nil
-}
-
-// filled returns nil for an empty book: an object without members isn't written.
-func filled[K comparable](book map[K]owner) map[K]owner {
-	if len(book) == 0 {
-		return nil
-	}
-	return book
-}
-
-func refill[K comparable](book *map[K]owner, from map[K]owner) {
-	if from != nil {
-		*book = from
-	}
 }
 
 // MarshalJSON exports the state.

@@ -13,9 +13,9 @@ import (
 // maxSafeInteger is the largest integer that JavaScript's numbers hold exactly.
 const maxSafeInteger = 1<<53 - 1
 
-// maxKept is the largest buffer, in bytes, that is kept for the next document.
-// One large snapshot must not stay in memory for good.
-const maxKept = 64 << 10
+// maxKept is the largest buffer, in bytes, that is kept for the next document: one that
+// had to grow for each snapshot would be copied as often again. What nobody uses, the collector takes.
+const maxKept = 1 << 20
 
 // writer appends JSON by hand. The first problem sticks in err; what is
 // written after it doesn't matter.
