@@ -40,6 +40,8 @@ type section struct {
 	title   string
 	text    string // what is compared with what
 	measure func(context.Context, *bench) error
+	// alone: it needs no servers.
+	alone bool
 }
 
 var sections = []section{
@@ -47,48 +49,55 @@ var sections = []section{
 		"w1", "The reference run",
 		"The model asks for one tool, the tool takes 1 ms, and the model streams 200 words as fast as they are read. " +
 			"Bare: a workflow of three activities that ask the same model, wait 1 ms, and ask it again.",
-		measureReference,
+		measureReference, false,
 	},
 	{
 		"paced", "The reference run at reading speed",
 		"The same with 20 ms before each word, for 64 clients at the same time: 4,000 ms are the model's.",
-		measurePaced,
+		measurePaced, false,
 	},
 	{
 		"first", "Time to the first event",
 		"From the POST until its client has RUN_STARTED. Bare: from the start of a workflow until its first activity runs.",
-		measureFirst,
+		measureFirst, false,
 	},
 	{
 		"delivery", "From append to client",
 		"The age of a word when a client of the gateway reads it, counted from when the model handed it to the worker, with 5 ms between " +
 			"words. Bare: a JetStream publish, and a core subscription to the republished subject.",
-		measureDelivery,
+		measureDelivery, false,
 	},
 	{
 		"fanout", "Many readers of one run",
 		"A run that is told as fast as it goes. Bare: as many messages published as fast as they go to as many core " +
 			"subscriptions, each on a connection of its own. Holdfast sends many events in one message when they come fast, which is why it is " +
 			"ahead.",
-		measureFanout,
+		measureFanout, false,
 	},
 	{
 		"rate", "Runs per second",
 		"The smallest run, one model turn of one word: two activities. Bare: a workflow with two activities that do nothing.",
-		measureRate,
+		measureRate, false,
 	},
 	{
 		"history", "Size of a run's history",
 		"What Temporal keeps of a run, as DescribeWorkflow tells it. Bare: a workflow whose first of two activities returns the text. " +
 			"The history has the same number of events however many words there are, and grows by the text, once. A few bytes either way are the " +
 			"lengths of lengths and times.",
-		measureHistory,
+		measureHistory, false,
 	},
 	{
 		"memory", "Memory of readers that wait",
 		"By how much the gateway's resident memory grows for each reader of runs that say nothing, after garbage was collected. Bare: a " +
 			"handler of Go's HTTP server that sends one event and waits.",
-		measureMemory,
+		measureMemory, false,
+	},
+	{
+		"protocol", "Events of the protocol",
+		"The time of the calling goroutine and what it allocates, for an event. Bare: encoding/json on the same bytes, with a struct that has exactly " +
+			"their members; it neither judges nor keeps what it doesn't know. For verifying and folding, which encoding/json has nothing like, bare is agui's own decoding. " +
+			"A run is the 30 events of one with a tool, reasoning and state.",
+		measureProtocol, true,
 	},
 }
 
@@ -173,25 +182,26 @@ type bench struct {
 func run(ctx context.Context, opt options) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	stack, err := startStack(ctx, opt.keep, cancel)
-	defer func() {
-		if cause := context.Cause(ctx); err != nil && cause != nil {
-			err = cause // says why, where err says only that it was cancelled
+	chosen := slices.DeleteFunc(slices.Clone(sections), func(s section) bool { return len(opt.only) > 0 && !slices.Contains(opt.only, s.name) })
+	b := &bench{quick: opt.quick, prefix: fmt.Sprintf("%x", time.Now().UnixMilli())}
+	if slices.ContainsFunc(chosen, func(s section) bool { return !s.alone }) {
+		b.stack, err = startStack(ctx, opt.keep, cancel)
+		defer func() {
+			if cause := context.Cause(ctx); err != nil && cause != nil {
+				err = cause // says why, where err says only that it was cancelled
+			}
+			err = errors.Join(err, b.stack.stop())
+		}()
+		if err != nil {
+			return err
 		}
-		err = errors.Join(err, stack.stop())
-	}()
-	if err != nil {
-		return err
-	}
-	b := &bench{stack: stack, quick: opt.quick, prefix: fmt.Sprintf("%x", time.Now().UnixMilli()), report: newReport()}
-	progress("warming up")
-	if err := b.warmUp(ctx); err != nil {
-		return fmt.Errorf("warm up: %w", err)
-	}
-	for _, s := range sections {
-		if len(opt.only) > 0 && !slices.Contains(opt.only, s.name) {
-			continue
+		progress("warming up")
+		if err := b.warmUp(ctx); err != nil {
+			return fmt.Errorf("warm up: %w", err)
 		}
+	}
+	b.report = newReport()
+	for _, s := range chosen {
 		progress("%s: %s", s.name, s.title)
 		b.report.begin(s)
 		measure := func() error { return s.measure(ctx, b) }

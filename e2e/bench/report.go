@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"text/template"
@@ -37,7 +38,7 @@ func (v value) String() string {
 		return "–"
 	}
 	decimals := 0
-	if a := math.Abs(v.n); v.unit != "events" && v.unit != "bytes" && a < 100 {
+	if a := math.Abs(v.n); !slices.Contains([]string{"events", "bytes", "allocations"}, v.unit) && a < 100 {
 		if decimals = 1; a < 10 {
 			decimals = 2
 		}
