@@ -14,7 +14,8 @@ type Reader struct {
 	r       io.Reader
 	maxLine int
 
-	buf  []byte // what was read and not yet used
+	room []byte // memory that is used again
+	buf  []byte // what was read and not yet used: a part of room
 	scan int    // the part of buf known to hold no line break
 	err  error  // what ended the stream
 
@@ -73,7 +74,7 @@ func (r *Reader) Next() (Event, error) {
 
 // end keeps the error for every later call.
 func (r *Reader) end(err error) (Event, error) {
-	r.err, r.buf, r.scan, r.data = err, nil, 0, nil
+	r.err, r.room, r.buf, r.scan, r.data = err, nil, nil, 0, nil
 	return Event{}, err
 }
 
@@ -127,10 +128,14 @@ func (r *Reader) fill() error {
 		return r.err
 	}
 	if cap(r.buf)-len(r.buf) < firstRead/4 {
-		// Doubling keeps the copying linear in what is read.
-		grown := make([]byte, len(r.buf), max(firstRead, 2*len(r.buf)))
-		copy(grown, r.buf)
-		r.buf = grown
+		// At least half of the room is free then, which keeps the copying linear in what is read. Room that a long line
+		// has needed is given back.
+		const tooMuch = 64
+		room := r.room
+		if size := max(firstRead, 2*len(r.buf)); size > len(room) || len(room) > tooMuch*size {
+			room = make([]byte, size)
+		}
+		r.room, r.buf = room, room[:copy(room, r.buf)]
 	}
 	for range maxEmptyReads {
 		n, err := r.r.Read(r.buf[len(r.buf):cap(r.buf)])
@@ -166,7 +171,7 @@ func (r *Reader) field(line []byte) error {
 	case "event":
 		r.name = string(appendValid(nil, value))
 	case "id":
-		if bytes.IndexByte(value, 0) < 0 {
+		if bytes.IndexByte(value, 0) < 0 && string(value) != r.blockID {
 			r.blockID = string(appendValid(nil, value))
 		}
 	case "retry":
