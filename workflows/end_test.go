@@ -252,23 +252,13 @@ func TestContinueAsNew(t *testing.T) {
 	suggested := func(env *testsuite.TestWorkflowEnvironment) { env.SetContinueAsNewSuggested(true) }
 	for part := 1; ; part++ {
 		_, err := s.run(suggested)
-		next, ok := errors.AsType[*workflow.ContinueAsNewError](err)
-		if !ok {
-			if err != nil || part != 3 {
-				t.Errorf("part %d ended with %v", part, err)
+		if part == 3 {
+			if err != nil {
+				t.Errorf("the last part ended with %v", err)
 			}
 			break
 		}
-		if part == 3 {
-			t.Fatal("a third continue-as-new")
-		}
-		if next.WorkflowType.Name != workflows.RunType {
-			t.Errorf("continues as %s", next.WorkflowType.Name)
-		}
-		var in workflows.RunInput
-		if err := converter.GetDefaultDataConverter().FromPayloads(next.Input, &in); err != nil {
-			t.Fatal(err)
-		}
+		in := continued(t, err)
 		if len(in.Input.Messages) != 0 || in.Checkpoint == nil || in.Checkpoint.Run.Turns != part {
 			t.Errorf("part %d hands over %+v", part, in)
 		}
@@ -316,7 +306,7 @@ func withoutResults(lines []string) []string {
 
 func TestLimitsHoldOverContinueAsNew(t *testing.T) {
 	t.Parallel()
-	continued := func(s *stage) {
+	started := func(s *stage) {
 		s.input.Checkpoint = &workflows.Checkpoint{
 			Definition: s.agent.Definition(), Deadline: s.start.Add(time.Minute), Outbox: workflows.OutboxState{Done: 1},
 			Run: agent.Checkpoint{Turns: 2, Messages: s.input.Input.Messages},
@@ -327,7 +317,7 @@ func TestLimitsHoldOverContinueAsNew(t *testing.T) {
 		t.Parallel()
 		s := newStage(t)
 		s.agent.Limits.Turns = 2
-		continued(s)
+		started(s)
 		_, _ = s.run()
 		if got := brief(s.terminal()); got != "ERROR TURN_LIMIT" {
 			t.Errorf("the run ended with %s", got)
@@ -336,7 +326,7 @@ func TestLimitsHoldOverContinueAsNew(t *testing.T) {
 	t.Run("time", func(t *testing.T) {
 		t.Parallel()
 		s := newStage(t)
-		continued(s)
+		started(s)
 		s.start = s.start.Add(time.Minute)
 		_, _ = s.run()
 		if got := brief(s.terminal()); got != "ERROR TIME_LIMIT" {
@@ -345,20 +335,34 @@ func TestLimitsHoldOverContinueAsNew(t *testing.T) {
 	})
 }
 
+// continued is the input of the workflow run in which one goes on that continued as new.
+func continued(t *testing.T, err error) (in workflows.RunInput) {
+	t.Helper()
+	next, ok := errors.AsType[*workflow.ContinueAsNewError](err)
+	if !ok || next.WorkflowType.Name != workflows.RunType {
+		t.Fatalf("the workflow ended with %v, want that it continues as new", err)
+	}
+	if err := converter.GetDefaultDataConverter().FromPayloads(next.Input, &in); err != nil {
+		t.Fatal(err)
+	}
+	return in
+}
+
+// checkpointOf is the checkpoint of a run of the agent that has only started.
+func checkpointOf(s *stage, a agent.Agent) *workflows.Checkpoint {
+	return &workflows.Checkpoint{
+		Definition: a.Definition(), Deadline: s.start.Add(time.Minute), Outbox: workflows.OutboxState{Done: 1},
+		Run: agent.Checkpoint{Messages: s.input.Input.Messages},
+	}
+}
+
 // What was emitted and not delivered goes along.
 func TestOutboxGoesAlongInContinueAsNew(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	s.model = []turnFunc{call("c1 look")}
 	_, err := s.run(func(env *testsuite.TestWorkflowEnvironment) { env.SetContinueAsNewSuggested(true) })
-	next, ok := errors.AsType[*workflow.ContinueAsNewError](err)
-	if !ok {
-		t.Fatal(err)
-	}
-	var in workflows.RunInput
-	if err := converter.GetDefaultDataConverter().FromPayloads(next.Input, &in); err != nil {
-		t.Fatal(err)
-	}
+	in := continued(t, err)
 	var got []string
 	for _, raw := range in.Checkpoint.Outbox.Events {
 		got = append(got, briefly(raw))

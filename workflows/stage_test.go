@@ -380,13 +380,17 @@ func brief(e agui.Event) string {
 	case *agui.RunError:
 		return "ERROR " + *e.Code
 	case *agui.TextMessageStart:
-		return "TEXT " + string(e.MessageID)
+		return "TEXT " + string(e.MessageID) + by(e.SubagentRunID)
 	case *agui.TextMessageContent:
 		return "+ " + e.Delta
 	case *agui.TextMessageEnd:
 		return "TEXT END " + string(e.MessageID)
 	case *agui.ToolCallStart:
-		return "CALL " + string(e.ToolCallID) + " " + e.ToolCallName + " of " + string(*e.ParentMessageID)
+		text := "CALL " + string(e.ToolCallID) + " " + e.ToolCallName
+		if e.ParentMessageID != nil {
+			text += " of " + string(*e.ParentMessageID)
+		}
+		return text + by(e.SubagentRunID)
 	case *agui.ToolCallArgs:
 		return "ARGS " + string(e.ToolCallID) + " " + e.Delta
 	case *agui.ToolCallEnd:
@@ -394,7 +398,36 @@ func brief(e agui.Event) string {
 	case *agui.ToolCallResult:
 		return "RESULT " + string(e.ToolCallID) + " " + string(e.MessageID) + " " + shorten(e.Content.Text())
 	}
+	switch e := e.(type) {
+	case *agui.StateSnapshot:
+		return "STATE " + string(e.Snapshot) + by(e.SubagentRunID)
+	case *agui.StateDelta:
+		delta, _ := json.Marshal(e.Delta)
+		return "STATE + " + string(delta) + by(e.SubagentRunID)
+	case *agui.StepStarted:
+		return "STEP " + e.StepName + by(e.SubagentRunID)
+	case *agui.StepFinished:
+		return "STEP END " + e.StepName + by(e.SubagentRunID)
+	case *agui.SubagentStarted:
+		text := "SUB " + string(e.SubagentRunID) + " " + e.Name
+		if e.ParentToolCallID != nil {
+			text += " for " + string(*e.ParentToolCallID)
+		}
+		return text
+	case *agui.SubagentFinished:
+		return "SUB END " + string(e.SubagentRunID) + " " + string(e.Outcome.Type)
+	case *agui.SubagentError:
+		return "SUB ERROR " + string(e.SubagentRunID) + " " + e.Message
+	}
 	return string(e.Type())
+}
+
+// by says whose an event is.
+func by(id *agui.SubagentRunID) string {
+	if id == nil {
+		return ""
+	}
+	return " @" + string(*id)
 }
 
 // shorten keeps the first words of a text.
