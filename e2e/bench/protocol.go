@@ -125,7 +125,7 @@ func wholeRun() []agui.Event {
 		&agui.StateDelta{Delta: agui.Patch{{Op: agui.PatchReplace, Path: "/progress", Value: json.RawMessage("1")}}},
 		&agui.TextMessageStart{MessageID: second, Role: new(agui.RoleAssistant)},
 	}
-	for _, word := range strings.Fields("She lies in the harbour, at pier 4, where you left her.") {
+	for word := range strings.FieldsSeq("She lies in the harbour, at pier 4, where you left her.") {
 		events = append(events, &agui.TextMessageContent{MessageID: second, Delta: " " + word})
 	}
 	return append(events, &agui.TextMessageEnd{MessageID: second}, &agui.RunFinished{ThreadID: "thread-1", RunID: "run-1", Outcome: agui.Success()})
