@@ -39,6 +39,7 @@ type Call struct {
 	info CallInfo
 
 	mu       sync.Mutex
+	running  context.Context // of the attempt, while it runs //nolint:containedctx // what is reported later has no other
 	over     bool
 	verifier *agui.Verifier
 	root     *emit.Scope
@@ -178,6 +179,15 @@ func (c *Call) prime(v *agui.Verifier) {
 	if above := c.info.Subagent; above != nil {
 		_ = v.Check(&agui.SubagentStarted{SubagentRunID: *above})
 	}
+}
+
+// lifetime is the context of what is reported later than it was asked for: that of the attempt, or of the report itself
+// where nobody runs the call. c.mu is held.
+func (c *Call) lifetime(ctx context.Context) context.Context {
+	if c.running != nil {
+		return c.running
+	}
+	return ctx
 }
 
 // report puts an event on the stream.

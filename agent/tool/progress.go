@@ -50,6 +50,8 @@ func (c *Call) Progress(ctx context.Context, percent float64, message string) er
 	case l.last.IsZero() || wait <= 0:
 		return c.flushProgress(ctx)
 	case l.timer == nil:
+		// The context of one report may end before the next is due.
+		ctx := c.lifetime(ctx)
 		l.timer = time.AfterFunc(wait, func() {
 			c.mu.Lock()
 			defer c.mu.Unlock()
@@ -73,9 +75,9 @@ func (c *Call) flushProgress(ctx context.Context) error {
 	if l.held == nil {
 		return nil
 	}
-	content := l.held
-	l.held = nil
-	err := c.activity(ctx, agui.MessageID(c.info.ID)+"-progress", ActivityProgress, content)
-	l.last = time.Now()
-	return err
+	if err := c.activity(ctx, agui.MessageID(c.info.ID)+"-progress", ActivityProgress, l.held); err != nil {
+		return err // it stays, for the next or for the end of the call
+	}
+	l.held, l.last = nil, time.Now()
+	return nil
 }

@@ -29,6 +29,11 @@ import (
 // the tool, errors.Is tells: the chain has the context's error.
 func Run(ctx context.Context, t Tool, call *Call, args json.RawMessage) (Result, error) {
 	result, err := guard(ctx, t.Spec(), call, args, func(ctx context.Context) (Result, error) {
+		if call != nil {
+			call.mu.Lock()
+			call.running = ctx
+			call.mu.Unlock()
+		}
 		return t.Call(ctx, call, args)
 	})
 	if call != nil {

@@ -96,6 +96,35 @@ func TestT51HeldProgressIsShownInTime(t *testing.T) {
 	})
 }
 
+// A report's own context may end long before the progress that it brought is due.
+func TestT51ProgressOutlivesTheContextOfItsReport(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var r recorder
+		if _, err := act(t, &r, r.call(), func(ctx context.Context, call *tool.Call) error {
+			for _, p := range []float64{1, 2} {
+				short, cancel := context.WithCancel(ctx)
+				err := call.Progress(short, p, "")
+				cancel()
+				if err != nil {
+					return err
+				}
+			}
+			time.Sleep(tool.ProgressInterval)
+			synctest.Wait()
+			if got := len(r.events); got != 2 {
+				t.Errorf("%d events were shown in time, want 2", got)
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]float64{1, 2}, r.percents(t)); diff != "" {
+			t.Errorf("shown (-want +got):\n%s", diff)
+		}
+	})
+}
+
 // The last progress is not lost when the tool fails, is stopped or runs out of time.
 func TestT51LastProgressOfAFailedCall(t *testing.T) {
 	t.Parallel()

@@ -238,8 +238,14 @@ func TestAuditNamesWhatWasChanged(t *testing.T) {
 		want   error
 		names  string
 	}{
-		"a result":           {func(e []agui.Event) []agui.Event { e[first].(*agui.ToolCallResult).Content = agui.Text("ONE"); return e }, receipt.ErrChanged, "c1"},
-		"the second":         {func(e []agui.Event) []agui.Event { e[earlier].(*agui.ToolCallResult).Content = agui.Text("TWO"); return e }, receipt.ErrChanged, "c0"},
+		"a result": {func(e []agui.Event) []agui.Event {
+			e[first].(*agui.ToolCallResult).Content = agui.Text("ONE")
+			return e
+		}, receipt.ErrChanged, "c1"},
+		"the second": {func(e []agui.Event) []agui.Event {
+			e[earlier].(*agui.ToolCallResult).Content = agui.Text("TWO")
+			return e
+		}, receipt.ErrChanged, "c0"},
 		"arguments":          {func(e []agui.Event) []agui.Event { e[2].(*agui.ToolCallArgs).Delta = `{"A"`; return e }, receipt.ErrChanged, "c1"},
 		"the tool":           {func(e []agui.Event) []agui.Event { e[1].(*agui.ToolCallStart).ToolCallName = "list"; return e }, receipt.ErrChanged, "c1"},
 		"the call":           {func(e []agui.Event) []agui.Event { return slices.Delete(e, 1, 4) }, receipt.ErrChanged, "c1"},
@@ -256,8 +262,11 @@ func TestAuditNamesWhatWasChanged(t *testing.T) {
 			e[first].(*agui.ToolCallResult).Metadata = nil
 			return e
 		}, receipt.ErrRoot, ""},
-		"left out":        {func(e []agui.Event) []agui.Event { return slices.Delete(e, first, first+1) }, receipt.ErrRoot, ""},
-		"an error is not": {func(e []agui.Event) []agui.Event { e[failed].(*agui.ToolCallResult).Content = agui.Text("fine"); return e }, nil, ""},
+		"left out": {func(e []agui.Event) []agui.Event { return slices.Delete(e, first, first+1) }, receipt.ErrRoot, ""},
+		"an error is not": {func(e []agui.Event) []agui.Event {
+			e[failed].(*agui.ToolCallResult).Content = agui.Text("fine")
+			return e
+		}, nil, ""},
 		"moved": {func(e []agui.Event) []agui.Event {
 			e[first], e[earlier] = e[earlier], e[first]
 			return e
