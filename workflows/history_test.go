@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -18,6 +19,7 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/api/temporalproto"
+	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/interceptor"
@@ -45,21 +47,48 @@ func instant(name string, effect tool.Effect) tool.Tool {
 
 func clerk(limits agent.Limits) agent.Agent {
 	return agent.Agent{Name: "clerk", Instructions: "Be brief.", Limits: limits, Tools: []tool.Tool{
-		instant("look", tool.ReadOnly), instant("pay", tool.AtMostOnce), instant("dig", tool.Idempotent),
+		instant("look", tool.ReadOnly), instant("pay", tool.AtMostOnce), instant("dig", tool.Idempotent), counter(),
 	}}
 }
 
-// shapes are the shapes that a run can have: what the model does, and what a reader sees of it.
-var shapes = map[string]struct {
+// counter adds one to the state.
+func counter() tool.Tool {
+	return tool.New(tool.Spec{Name: "count", Description: "For tests.", MutatesState: true},
+		func(ctx context.Context, call *tool.Call, _ struct{}) (int, error) {
+			state, err := tool.State[struct {
+				N int `json:"n"`
+			}](call)
+			if err != nil {
+				return 0, err
+			}
+			state.Get().N++
+			return state.Get().N, state.Publish(ctx)
+		})
+}
+
+// shape is what the model does, and what a reader sees of the run.
+type shape struct {
 	model    scripted
 	limits   agent.Limits
+	view     agent.View
+	run      agent.Program // of an agent that has code of its own
 	input    func(*agui.RunAgentInput)
 	override map[string]any
 	during   func(s *stand, key eventbus.RunKey) // while the run goes on
 	args     []string                            // of the server
 	want     []string
 	unsorted bool // the order of some events is open
-}{
+}
+
+// agent is the one that serves the shape.
+func (s shape) agent() agent.Agent {
+	a := clerk(s.limits)
+	a.View, a.Run = s.view, s.run
+	return a
+}
+
+// shapes are the shapes that a run can have.
+var shapes = map[string]shape{
 	"text": {
 		model: speaks("Hel", "lo"),
 		want:  []string{"STARTED text", "TEXT text-msg-1", "+ Hel", "+ lo", "TEXT END text-msg-1", "FINISHED success"},
@@ -152,6 +181,91 @@ var shapes = map[string]struct {
 			"TEXT continued-msg-5", "+ Done", "TEXT END continued-msg-5", "FINISHED success",
 		},
 	},
+	// T62: an attempt that has shown two words dies; a client that folds the stream holds one message.
+	"retried": {
+		model: func(ctx context.Context, req model.Request, say func(model.Delta) bool) error {
+			if activity.GetInfo(ctx).Attempt == 1 {
+				say(model.Delta{Text: "Hel"})
+				say(model.Delta{Text: "lo"})
+				return &model.Error{Kind: model.KindNetwork, Message: "connection reset"}
+			}
+			return speaks("Good", " day")(ctx, req, say)
+		},
+		want: []string{
+			"STARTED retried", "TEXT retried-msg-1", "+ Hel", "+ lo", "TEXT END retried-msg-1", "MESSAGES_SNAPSHOT",
+			"TEXT retried-msg-1~2", "+ Good", "+  day", "TEXT END retried-msg-1~2", "FINISHED success",
+		},
+	},
+	// The state in the hands of tools that run at the same time as others.
+	"state": {
+		model: script(asks("c", "count", "look", "count"), speaks("Done")), unsorted: true,
+		input: func(in *agui.RunAgentInput) { in.State = json.RawMessage(`{"n":1}`) },
+		want: []string{
+			"+ Done", "ARGS c1 {}", "ARGS c2 {}", "ARGS c3 {}", "CALL c1 count of state-msg-1", "CALL c2 look of state-msg-1", "CALL c3 count of state-msg-1",
+			"END c1", "END c2", "END c3", "FINISHED success", "RESULT c1 * 2", "RESULT c2 * look done", "RESULT c3 * 3", "STARTED state",
+			`STATE {"n":2}`, `STATE {"n":3}`, "TEXT END state-msg-5", "TEXT state-msg-5",
+		},
+	},
+	// An agent of its own, that has a step, a subagent and a call open while it waits.
+	"code": {
+		model: script(speaks("I", " look"), asks("c", "look", "pay"), speaks("Done")), unsorted: true,
+		run: agent.Func[board](busy),
+		want: []string{
+			"+  look", "+ Done", "+ I", "ARGS c1 {}", "ARGS c2 {}", "ARGS code-call-1 {}", "CALL c1 look of code-msg-3", "CALL c2 pay of code-msg-3", "CALL code-call-1 research",
+			"END c1", "END c2", "END code-call-1", "FINISHED success", "RESULT c1 * look done", "RESULT c2 * pay done", "RESULT code-call-1 * I look",
+			"STARTED code", `STATE {"tasks":["I look"]}`, "STEP END plan", "STEP plan", "SUB END code-sub-1 success", "SUB code-sub-1 researcher for code-call-1",
+			"TEXT END code-msg-2", "TEXT END code-msg-6", "TEXT code-msg-2 @code-sub-1", "TEXT code-msg-6",
+		},
+	},
+	"hidden": {
+		model: script(asks("c", "look", "pay"), speaks("Done")), view: agent.View{HiddenTools: []string{"look", "pay"}},
+		want: []string{"STARTED hidden", "TEXT hidden-msg-4", "+ Done", "TEXT END hidden-msg-4", "FINISHED success"},
+	},
+}
+
+// begun counts how often busy began: more than once when a run is replayed.
+var begun atomic.Int32
+
+// busy is a code agent that closes by defer what it has open while it waits. A deferred function also runs when a run is
+// evicted from a worker's memory.
+func busy(ctx workflow.Context, rc *agent.RunContext[board]) (_ *agui.Outcome, err error) {
+	begun.Add(1)
+	step, err := rc.Step("plan")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = step.Close() }()
+	inner := rc.Branch()
+	call, err := inner.ToolCall("research")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = call.Close() }()
+	if err := call.Args("{}"); err != nil {
+		return nil, err
+	}
+	found, err := research(ctx, rc, call.ID())
+	if err != nil {
+		return nil, err
+	}
+	call.State().Tasks = append(call.State().Tasks, found)
+	if err := call.PublishState(); err != nil {
+		return nil, err
+	}
+	if _, err := call.Result(found); err != nil {
+		return nil, err
+	}
+	return agent.Loop(ctx, rc)
+}
+
+func research(ctx workflow.Context, rc *agent.RunContext[board], call agui.ToolCallID) (_ string, err error) {
+	sub, err := rc.Subagent("researcher", agent.WithParentToolCall(call))
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = sub.CloseErr(&err) }()
+	turn, err := sub.Generate(ctx, model.Request{Messages: []agui.Message{{ID: "task", Role: agui.RoleUser, Content: agui.Text("Find it.")}}})
+	return turn.Text, err
 }
 
 // cancelAfter cancels the run once its log has an event.
@@ -175,33 +289,13 @@ func TestShapesOfRuns(t *testing.T) {
 	for name, shape := range shapes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newStand(t, temporalServer(t, shape.args...), clerk(shape.limits), shape.model, shape.override)
-			change := shape.input
-			if change == nil {
-				change = func(*agui.RunAgentInput) {}
-			}
-			key := s.start(name, change)
-			if shape.during != nil {
-				shape.during(s, key)
-			}
-			got := s.story(key)
-			if shape.unsorted {
-				for i, line := range got {
-					if words := strings.Fields(line); words[0] == "RESULT" {
-						words[2] = "*"
-						got[i] = strings.Join(words, " ")
-					}
-				}
-				slices.Sort(got)
-			}
-			equal(t, "log", shape.want, got)
-
+			s, key := play(t, name, shape)
 			for i, h := range s.histories(key) {
 				file := name + ".json"
 				if i > 0 {
 					file = fmt.Sprintf("%s.%d.json", name, i+1)
 				}
-				if err := replay(t, h); err != nil {
+				if err := replay(t, h, shape.programs()...); err != nil {
 					t.Errorf("%s: %v", file, err)
 				}
 				if *update {
@@ -210,6 +304,39 @@ func TestShapesOfRuns(t *testing.T) {
 			}
 		})
 	}
+}
+
+// play plays a shape to its end.
+func play(t *testing.T, name string, shape shape, change ...func(*agui.RunAgentInput)) (*stand, eventbus.RunKey) {
+	t.Helper()
+	s := newStand(t, temporalServer(t, shape.args...), shape.agent(), shape.model, shape.override)
+	if shape.input != nil {
+		change = append(change, shape.input)
+	}
+	key := s.start(name, change...)
+	if shape.during != nil {
+		shape.during(s, key)
+	}
+	got := s.story(key)
+	if shape.unsorted {
+		for i, line := range got {
+			if words := strings.Fields(line); words[0] == "RESULT" {
+				words[2] = "*"
+				got[i] = strings.Join(words, " ")
+			}
+		}
+		slices.Sort(got)
+	}
+	equal(t, "log", shape.want, got)
+	return s, key
+}
+
+// programs are the agents whose code a replay of the shape needs.
+func (s shape) programs() []agent.Agent {
+	if s.run == nil {
+		return nil
+	}
+	return []agent.Agent{s.agent()}
 }
 
 // histories are those of the workflow runs of the run's execution, in their order.
@@ -250,18 +377,19 @@ func record(t *testing.T, path string, h *historypb.History) {
 	}
 }
 
-// replay runs the workflow code over a history. It serves no agent: a run under replay depends on none that a worker has.
+// replay runs the workflow code over a history. It serves no agent but those with code of their own: a run under replay
+// depends on no definition that a worker has.
 //
 // The SDK compares which commands are made; what matters here as much is what they carry. An ordinal that got other
 // content, or a writer that got another number, would be passed over or fenced in the log.
-func replay(t *testing.T, h *historypb.History) error {
+func replay(t *testing.T, h *historypb.History, agents ...agent.Agent) error {
 	t.Helper()
 	carried := &carriedInputs{}
 	r, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{DisableDeadlockDetection: true, Interceptors: []interceptor.WorkerInterceptor{carried}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	workflows.NewRunner(nil).Register(r)
+	workflows.NewRunner(agents).Register(r)
 	if err := r.ReplayWorkflowHistory(tlog.NewStructuredLogger(quiet), h); err != nil {
 		return err
 	}
@@ -343,7 +471,8 @@ func TestReplayHistories(t *testing.T) {
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			t.Parallel()
-			if err := replay(t, load(t, file)); err != nil {
+			name, _, _ := strings.Cut(filepath.Base(file), ".")
+			if err := replay(t, load(t, file), shapes[name].programs()...); err != nil {
 				t.Errorf("a run like this one would be stuck: %v", err)
 			}
 		})

@@ -41,6 +41,9 @@ var servers struct {
 }
 
 func TestMain(m *testing.M) {
+	if os.Getenv(cachelessEnv) != "" {
+		worker.SetStickyWorkflowCacheSize(0)
+	}
 	code := m.Run()
 	for _, s := range servers.running {
 		if err := s.Stop(); err != nil {
@@ -175,6 +178,20 @@ func (s *stand) events(key eventbus.RunKey) iter.Seq[agui.Event] {
 			}
 		}
 	}
+}
+
+// stream is the whole run, an event a line as it is in the log.
+func (s *stand) stream(key eventbus.RunKey) []string {
+	s.t.Helper()
+	var list []string
+	for e := range s.events(key) {
+		data, err := agui.Encode(e)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		list = append(list, string(data))
+	}
+	return list
 }
 
 // story is the whole run, an event a line.
