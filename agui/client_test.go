@@ -162,6 +162,25 @@ func TestClientOfAnotherServerDoesNotComeBack(t *testing.T) {
 	}
 }
 
+// Some servers leave out the blank line behind the last event.
+func TestClientTakesALastEventWithoutABlankLine(t *testing.T) {
+	for body, want := range map[string]int{
+		"data: " + hello[0] + "\n\ndata: " + hello[5] + "\n":        2,
+		"data: " + hello[0] + "\n\ndata: " + hello[5]:               2,
+		"data: " + hello[0] + "\n\ndata: " + hello[5][:20]:          1,
+		"data: " + hello[0] + "\n\ndata: " + hello[1] + "\nid: 7\n": 2,
+	} {
+		g := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, body) // the client reads it
+		})
+		events, err := told((&agui.Client{URL: g.URL}).Run(t.Context(), input()))
+		if ended := strings.Contains(body, hello[5]); len(events) != want || ended != (err == nil) || err != nil && !errors.Is(err, agui.ErrTruncated) {
+			t.Errorf("%q: %d events, %v", body, len(events), err)
+		}
+	}
+}
+
 func TestClientGivesUpAfterItsReconnects(t *testing.T) {
 	g := serve(t, events(0, true), events(0, true))
 	c := agui.NewClient(g.URL, "a")

@@ -27,6 +27,7 @@ type Reader struct {
 	name    string
 	data    []byte
 	hasData bool
+	unended []byte
 	retry   time.Duration
 	retries bool
 }
@@ -55,6 +56,10 @@ func (r *Reader) Next() (Event, error) {
 		}
 		switch {
 		case err == io.EOF && (r.hasData || len(r.buf) > 0):
+			if len(r.buf) > 0 && r.field(r.buf) != nil {
+				return r.end(ErrTooLong)
+			}
+			r.unended = r.data
 			return r.end(io.ErrUnexpectedEOF)
 		case err != nil:
 			return r.end(err)
@@ -77,6 +82,11 @@ func (r *Reader) end(err error) (Event, error) {
 	r.err, r.room, r.buf, r.scan, r.data = err, nil, nil, 0, nil
 	return Event{}, err
 }
+
+// Unended returns the data of the event that a stream broke off in, when it ended in order and without the blank line:
+// Next has returned io.ErrUnexpectedEOF then. The standard drops such an event; some clients don't. It is nil if there is
+// none.
+func (r *Reader) Unended() []byte { return r.unended }
 
 // LastEventID returns the id to reconnect with: that of the last complete block
 // of the stream that had one.

@@ -90,6 +90,26 @@ func TestReaderFollowsTheStandard(t *testing.T) {
 	}
 }
 
+// TestReaderTellsWhatHadNoBlankLine reads streams that end without one. A connection that breaks leaves nothing.
+func TestReaderTellsWhatHadNoBlankLine(t *testing.T) {
+	t.Parallel()
+	for stream, want := range map[string]string{
+		"data: a\n\ndata: b\ndata: c\n": "b\nc", "data: a\n\ndata: b": "b", "data: a\r\n\r\ndata: b\r\n": "b",
+		"data: a\n\n": "", "data: a\n\nid: 7": "", "data: a\n\n: pin": "",
+	} {
+		for name, r := range map[string]io.Reader{"whole": strings.NewReader(stream), "by byte": iotest.OneByteReader(strings.NewReader(stream))} {
+			reader := sse.NewReader(r, 1000)
+			if events, err := readAll(reader); len(events) != 1 || err == nil || string(reader.Unended()) != want {
+				t.Errorf("%s: %q: %d events, %v, and %q, want %q", name, stream, len(events), err, reader.Unended(), want)
+			}
+		}
+		broken := sse.NewReader(io.MultiReader(strings.NewReader(stream), iotest.ErrReader(io.ErrUnexpectedEOF)), 1000)
+		if _, err := readAll(broken); err != io.ErrUnexpectedEOF || broken.Unended() != nil {
+			t.Errorf("%q, and the connection breaks: %v, and %q", stream, err, broken.Unended())
+		}
+	}
+}
+
 // TestReaderDoesNotWaitForTheNextByte gives an event to a reader whose source
 // then has nothing more: it must come out, whatever line break ended it.
 func TestReaderDoesNotWaitForTheNextByte(t *testing.T) {
