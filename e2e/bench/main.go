@@ -94,7 +94,7 @@ var sections = []section{
 	},
 	{
 		"protocol", "Events of the protocol",
-		"The time of the calling goroutine and what it allocates, for an event. Bare: encoding/json on the same bytes, with a struct that has exactly " +
+		"What one event takes: time, and memory that is allocated. Bare: encoding/json on the same bytes, with a struct that has exactly " +
 			"their members; it neither judges nor keeps what it doesn't know. For verifying and folding, which encoding/json has nothing like, bare is agui's own decoding. " +
 			"A run is the 30 events of one with a tool, reasoning and state.",
 		measureProtocol, true,
