@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"unicode/utf8"
 
+	"github.com/holdfast-dev/holdfast/agent/model"
 	"github.com/holdfast-dev/holdfast/agent/tool"
 )
 
@@ -40,6 +41,16 @@ type Agent struct {
 	// Model is the name of a model that the worker is configured with; the
 	// worker's default model when it is empty.
 	Model string
+	// Fallbacks are models that are asked in their order when Model fails: before its
+	// first word nobody notices, behind it the answer begins anew and the client is
+	// told to forget the first one.
+	Fallbacks []string
+	// Output, when set, is the form of the answers: JSON by a schema. What the model
+	// says beside calls of tools is free.
+	Output *model.Output
+	// Compaction says what becomes of a conversation that grows too long for the
+	// model; nothing if zero.
+	Compaction Compaction
 	// Tools are what the model may call, in the order it is told of them.
 	Tools []tool.Tool
 	// Limits bound each run; the zero value has defaults.
@@ -57,6 +68,11 @@ func (a Agent) Validate() error {
 	found := checkText("description", a.Description, MaxDescriptionBytes)
 	found = append(found, checkText("instructions", a.Instructions, MaxInstructionBytes)...)
 	found = append(found, checkText("model", a.Model, MaxDescriptionBytes)...)
+	for i, name := range a.Fallbacks {
+		found = append(found, checkText(fmt.Sprintf("fallbacks[%d]", i), name, MaxDescriptionBytes)...)
+	}
+	found = append(found, checkOutput(a.Output)...)
+	found = append(found, a.Compaction.validate()...)
 	if len(a.Tools) > MaxTools {
 		found = append(found, fmt.Errorf("tools: %d tools, at most %d are allowed", len(a.Tools), MaxTools))
 	}

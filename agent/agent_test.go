@@ -3,6 +3,7 @@ package agent_test
 import (
 	"context"
 	"encoding/json"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/holdfast-dev/holdfast/agent"
+	"github.com/holdfast-dev/holdfast/agent/model"
 	"github.com/holdfast-dev/holdfast/agent/tool"
 	"github.com/holdfast-dev/holdfast/agui"
 )
@@ -217,8 +219,38 @@ func TestCapabilitiesDeclareWhatTheAgentHas(t *testing.T) {
 		`{"name":"zebra","description":"","parameters":{"type":"object","properties":{},"additionalProperties":false}},` +
 		`{"name":"ant","description":"a\u003cb","parameters":{"type":"object","properties":{},"additionalProperties":false}},` +
 		`{"name":"far","description":"","parameters":{"type":"object","description":"x\u003ey"}}],"parallelCalls":true},` +
-		`"execution":{"maxIterations":32,"maxExecutionTime":3600000}}`
+		`"execution":{"maxIterations":32,"maxExecutionTime":3600000},` +
+		`"custom":{"holdfast":{"limits":{"turns":32,"duration":3600000000000,"parallelTools":8,"maxOutputTokens":0}}}}`
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestModelSettingsAreChecked(t *testing.T) {
+	t.Parallel()
+	for field, change := range map[string]func(*agent.Agent){
+		"output.schema":      func(a *agent.Agent) { a.Output = &model.Output{Schema: []byte(`{"type":7}`)} },
+		"output.name":        func(a *agent.Agent) { a.Output = &model.Output{Name: "a b", Schema: []byte(`{}`)} },
+		"compaction.tokens":  func(a *agent.Agent) { a.Compaction.Method = agent.CompactSummary },
+		"compaction.method":  func(a *agent.Agent) { a.Compaction = agent.Compaction{Method: "magic", Tokens: 5000} },
+		"fallbacks[0]":       func(a *agent.Agent) { a.Fallbacks = []string{"\xff"} },
+		"limits.cost":        func(a *agent.Agent) { a.Limits.Cost = math.NaN() },
+		"limits.inputTokens": func(a *agent.Agent) { a.Limits.InputTokens = -1 },
+		"limits.attempts":    func(a *agent.Agent) { a.Limits.Attempts = agent.MaxAttempts + 1 },
+	} {
+		a := valid()
+		change(&a)
+		if err := a.Validate(); err == nil || !strings.Contains(err.Error(), field) {
+			t.Errorf("%s: got %v", field, err)
+		}
+	}
+	a := valid()
+	a.Output, a.Fallbacks = &model.Output{Schema: []byte(`{ "type": "object" }`)}, []string{"other"}
+	a.Compaction = agent.Compaction{Method: agent.CompactResults, Tokens: agent.MinCompactionTokens}
+	if err := a.Validate(); err != nil {
+		t.Error(err)
+	}
+	if c := a.Capabilities(); c.Output == nil || !*c.Output.StructuredOutput {
+		t.Errorf("the form of the answers is not declared: %+v", c.Output)
 	}
 }

@@ -1,13 +1,18 @@
 package agent
 
-import "github.com/holdfast-dev/holdfast/agui"
+import (
+	"encoding/json"
+
+	"github.com/holdfast-dev/holdfast/agui"
+)
 
 // framework is the type that agents declare.
 const framework = "holdfast"
 
-// Capabilities is what the agent declares to clients: who it is, its tools and
-// its limits, and that a run's stream can be joined again at any event. What
-// depends on the model behind it is not declared.
+// Capabilities is what the agent declares to clients: who it is, its tools, whether
+// its answers have a form, its limits (all of them under custom.holdfast.limits), and
+// that a run's stream can be joined again at any event. What depends on the model
+// behind it is not declared.
 func (a Agent) Capabilities() agui.Capabilities { return a.Definition().Capabilities() }
 
 // Capabilities is what an agent with this definition declares to clients.
@@ -20,8 +25,16 @@ func (d Definition) Capabilities() agui.Capabilities {
 	if d.Description != "" {
 		identity.Description = new(d.Description)
 	}
+	var output *agui.OutputCapabilities
+	if d.Output != nil {
+		output = &agui.OutputCapabilities{StructuredOutput: new(true)}
+	}
+	// Names and numbers: nothing that could fail to be encoded.
+	limits, _ := json.Marshal(map[string]Limits{"limits": d.Limits})
 	return agui.Capabilities{
 		Identity:  identity,
+		Output:    output,
+		Custom:    agui.Metadata{framework: limits},
 		Transport: &agui.TransportCapabilities{Streaming: new(true), Resumable: new(true)},
 		Tools: &agui.ToolCapabilities{
 			Supported:     new(len(items) > 0),

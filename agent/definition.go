@@ -3,8 +3,10 @@ package agent
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/agent/model"
 	"github.com/holdfast-dev/holdfast/agent/tool"
 	"github.com/holdfast-dev/holdfast/agui"
 )
@@ -22,6 +24,10 @@ type Definition struct {
 	Limits       Limits           `json:"limits"` // with the defaults filled in
 	View         View             `json:"view,omitzero"`
 	Code         bool             `json:"code,omitempty"` // it has code of its own
+
+	Fallbacks  []string      `json:"fallbacks,omitempty"`
+	Output     *model.Output `json:"output,omitempty"`
+	Compaction Compaction    `json:"compaction,omitzero"`
 }
 
 // ToolDefinition is a tool as a run knows it.
@@ -55,7 +61,17 @@ func (a Agent) Definition() Definition {
 		Limits:       a.Limits.WithDefaults(),
 		View:         a.View.clone(),
 		Code:         a.Run != nil,
+		Fallbacks:    slices.Clone(a.Fallbacks),
+		Output:       output(a.Output),
+		Compaction:   a.Compaction,
 	}
+}
+
+func output(o *model.Output) *model.Output {
+	if o == nil {
+		return nil
+	}
+	return &model.Output{Name: o.Name, Schema: compact(o.Schema)}
 }
 
 // Tool returns the definition of the tool with the given name.

@@ -41,8 +41,8 @@ func WithModel(name string) GenerateOption { return func(p *Prompt) { p.Model = 
 // asked for again.
 //
 // What req leaves zero is the agent's: its instructions, the conversation so far, the
-// client's context, the tools of the agent and the client, the limit of the answer. To
-// offer no tools, give an empty list. The answer enters the conversation in any case.
+// client's context, the tools of the agent and the client, the limit and the form of
+// the answer. To offer no tools, give an empty list. The answer enters the conversation in any case.
 //
 // Calls are not carried out: see [RunContext.CallTools]. Turns of one run are made one
 // after the other, also when branches ask for them at the same time. More turns than
@@ -66,6 +66,9 @@ func (rc *RunContext[S]) Generate(ctx workflow.Context, req model.Request, opts 
 	a, err := r.host.Generate(ctx, p)
 	if err != nil {
 		return Turn{}, err
+	}
+	for _, u := range a.Also {
+		r.usage = addUsage(r.usage, &u)
 	}
 	r.usage = addUsage(r.usage, a.Turn.Usage)
 	for _, c := range a.Turn.Calls {
@@ -99,6 +102,9 @@ func (rc *RunContext[S]) complete(req model.Request) model.Request {
 	}
 	if req.MaxOutputTokens == 0 {
 		req.MaxOutputTokens = def.Limits.MaxOutputTokens
+	}
+	if req.Output == nil {
+		req.Output = def.Output
 	}
 	return req
 }

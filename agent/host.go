@@ -100,6 +100,8 @@ type Answer struct {
 	MessageID agui.MessageID
 	// Reasoned says that the client has a reasoning message.
 	Reasoned bool
+	// Also is what was used beside the turn itself.
+	Also []agui.TokenUsage
 }
 
 // Order is one call to be carried out.

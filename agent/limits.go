@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -28,12 +29,17 @@ const (
 	// MaxParallelTools stays below the engine's 2,000 pending activities with
 	// room for subagents.
 	MaxParallelTools = 128
+	// MaxAttempts at one turn take hours.
+	MaxAttempts = 1000
+	// MaxCost is what an exact sum of billionths can hold, many times over.
+	MaxCost = 1e6
 	// MaxOutputTokens is above what any model can put out in one turn.
 	MaxOutputTokens = 1 << 20
 )
 
 // Limits bound a run. A zero field has its default. A run that meets its limit of
-// turns or time ends with an error that says which one.
+// turns, time, tokens or cost ends with an error that says which one. Clients can read
+// them in the agent's capabilities, under custom.holdfast.limits.
 type Limits struct {
 	// Turns is how often the model may be asked; [DefaultTurns] if zero.
 	Turns int `json:"turns"`
@@ -45,6 +51,22 @@ type Limits struct {
 	ParallelTools int `json:"parallelTools"`
 	// MaxOutputTokens bounds one turn of the model. Zero leaves it to the model.
 	MaxOutputTokens int `json:"maxOutputTokens"`
+
+	// InputTokens, OutputTokens and TotalTokens bound what all model calls of a run
+	// use together, in the accounting of the protocol; zero is no limit. A turn whose
+	// conversation alone would go beyond, by estimate, is not begun, and a turn's
+	// answer is bounded by what is left. The last answer may still go beyond by a
+	// little.
+	InputTokens  int64 `json:"inputTokens,omitempty"`
+	OutputTokens int64 `json:"outputTokens,omitempty"`
+	TotalTokens  int64 `json:"totalTokens,omitempty"`
+	// Cost bounds what a run costs, in the currency of the models' prices; zero is no
+	// limit. No turn is begun when it is reached. All models of the agent must have a
+	// price (model.Priced), or its runs fail.
+	Cost float64 `json:"cost,omitempty"`
+	// Attempts is how often one turn is asked for when the model fails, without
+	// those attempts that are only told to come back later; 10 if zero.
+	Attempts int `json:"attempts,omitempty"`
 }
 
 // WithDefaults returns l with a value in every field that has a default.
@@ -73,5 +95,17 @@ func (l Limits) validate() (found []error) {
 	}
 	within("limits.parallelTools", l.ParallelTools, MaxParallelTools)
 	within("limits.maxOutputTokens", l.MaxOutputTokens, MaxOutputTokens)
+	within("limits.attempts", l.Attempts, MaxAttempts)
+	positive := func(field string, value int64) {
+		if value < 0 {
+			found = append(found, fmt.Errorf("%s: %d is negative", field, value))
+		}
+	}
+	positive("limits.inputTokens", l.InputTokens)
+	positive("limits.outputTokens", l.OutputTokens)
+	positive("limits.totalTokens", l.TotalTokens)
+	if math.IsNaN(l.Cost) || l.Cost < 0 || l.Cost > MaxCost {
+		found = append(found, fmt.Errorf("limits.cost: %v is not between 0 and %v", l.Cost, MaxCost))
+	}
 	return found
 }

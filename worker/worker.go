@@ -138,8 +138,10 @@ func (c *Config) complete(agents []agent.Agent) error {
 			found = append(found, fmt.Errorf("agent %q is given twice", a.Name))
 		}
 		names[a.Name] = true
-		if c.Models[a.Model] == nil {
-			found = append(found, fmt.Errorf("agent %q uses model %q, which is not in Config.Models", a.Name, a.Model))
+		for _, name := range append([]string{a.Model}, a.Fallbacks...) {
+			if c.Models[name] == nil && (a.Run == nil || name != "") { // an agent's own code need not ask a model
+				found = append(found, fmt.Errorf("agent %q uses model %q, which is not in Config.Models", a.Name, name))
+			}
 		}
 	}
 	return errors.Join(found...)

@@ -16,11 +16,9 @@ import (
 )
 
 const (
-	// generateTimeout bounds one attempt at a model turn. Reasoning models have been seen to stream for minutes.
-	generateTimeout = 10 * time.Minute
-	// generateAttempts bounds how often a turn is asked for again when the provider fails or a worker dies. With the
-	// pauses below it rides over about a minute and a half.
-	generateAttempts = 10
+	// generateTimeout bounds one attempt at a model turn. It is longer than what models are given by default for a whole
+	// answer, 30 minutes, so that it is they who say what is wrong.
+	generateTimeout = 35 * time.Minute
 	// publishTimeout bounds one attempt to append the outbox; there is no bound on the attempts.
 	publishTimeout = time.Minute
 
@@ -40,6 +38,10 @@ type host struct {
 	deadline  time.Time // of the run's wall time
 
 	turnsBefore int // done before this workflow run, which makes at least one before it continues as new
+
+	budget Budget
+	bound  string            // the limit that bounds the length of the turn in hand, if one does
+	also   []agui.TokenUsage // of summaries that were made for the turn in hand
 
 	lanes   workflow.Mutex
 	carry   workflow.Mutex
@@ -84,7 +86,7 @@ func (h *host) record(ctx workflow.Context, r *Runner) (bool, error) {
 
 func (h *host) restore(cp Checkpoint) {
 	h.def, h.deadline, h.turnsBefore = cp.Definition, cp.Deadline, cp.Run.Turns
-	h.outbox.OutboxState, h.gaveUp, h.seal = cp.Outbox, cp.GaveUp, cp.Seal
+	h.outbox.OutboxState, h.gaveUp, h.seal, h.budget = cp.Outbox, cp.GaveUp, cp.Seal, cp.Budget
 }
 
 // ContinueAsNew ends this workflow run, when Temporal suggests it, and goes on in the next with an empty history. It
@@ -102,7 +104,7 @@ func (h *host) ContinueAsNew(ctx workflow.Context, checkpoint func() (agent.Chec
 	}
 	in := h.in
 	in.Input.Messages, in.Input.State = nil, nil // the checkpoint has them
-	in.Checkpoint = &Checkpoint{Definition: h.def, Deadline: h.deadline, Outbox: h.outbox.OutboxState, GaveUp: h.gaveUp, Seal: h.seal, Run: cp}
+	in.Checkpoint = &Checkpoint{Definition: h.def, Deadline: h.deadline, Outbox: h.outbox.OutboxState, GaveUp: h.gaveUp, Seal: h.seal, Budget: h.budget, Run: cp}
 	if size, err := payloadSize(in); err != nil || size > maxPayload {
 		return err
 	}
@@ -139,41 +141,69 @@ func (h *host) Generate(ctx workflow.Context, p agent.Prompt) (agent.Answer, err
 	if err := h.lighten(ctx); err != nil {
 		return agent.Answer{}, err
 	}
-	limit, err := h.remaining(ctx)
+	in := activities.GenerateInput{
+		Model: p.Model, Instructions: p.Request.Instructions, Context: p.Request.Context, Messages: p.Request.Messages, Tools: p.Request.Tools,
+		MaxOutputTokens: p.Request.MaxOutputTokens, Output: p.Request.Output, Attempts: h.def.Limits.Attempts,
+		MessageID: p.MessageID, ReasoningID: p.ReasoningID, Conversation: p.Conversation, Subagent: p.Subagent, Mute: p.Mute,
+	}
+	if p.Model == h.def.Model {
+		in.Fallbacks = h.def.Fallbacks
+	}
+	h.also = nil
+	if err := h.fit(ctx, &in); err != nil {
+		return agent.Answer{}, err
+	}
+	out, err := h.ask(ctx, p.Turn, in)
+	for again := 1; again <= compactAgain && h.tooLong(err); again++ {
+		made, compactErr := h.compact(ctx, &in, h.estimate(in)/2)
+		if compactErr != nil {
+			return agent.Answer{}, compactErr
+		}
+		if !made {
+			break
+		}
+		in.MessageID = p.MessageID + agui.MessageID("+"+strconv.Itoa(again)) // one that was shown may not be shown again
+		out, err = h.ask(ctx, p.Turn, in)
+	}
+	if err == nil {
+		err = h.account(in, out.Turn)
+	}
 	if err != nil {
 		return agent.Answer{}, err
 	}
+	return agent.Answer{Turn: out.Turn, MessageID: out.MessageID, Reasoned: out.Reasoned, Also: h.also}, nil
+}
+
+// ask has a model asked for a turn, as often as it takes.
+func (h *host) ask(ctx workflow.Context, turn int, in activities.GenerateInput) (out activities.GenerateOutput, err error) {
+	limit, err := h.remaining(ctx)
+	if err != nil {
+		return out, err
+	}
 	if err := h.carry.Lock(ctx); err != nil {
-		return agent.Answer{}, err
+		return out, err
 	}
 	defer h.carry.Unlock()
-	in := activities.GenerateInput{
-		Model: p.Model, Instructions: p.Request.Instructions, Context: p.Request.Context, Messages: p.Request.Messages, Tools: p.Request.Tools,
-		MaxOutputTokens: p.Request.MaxOutputTokens, MessageID: p.MessageID, ReasoningID: p.ReasoningID,
-		Conversation: p.Conversation, Subagent: p.Subagent, Mute: p.Mute,
-		Writing: h.writing("turn-"+strconv.Itoa(p.Turn), false),
-	}
+	in.Writing = h.writing("turn-"+strconv.Itoa(turn), false)
 	in.Writing.Outbox = h.outbox.load(carryLimit)
 	if size, err := payloadSize(in); err != nil {
-		return agent.Answer{}, h.internal(err)
+		return out, h.internal(err)
 	} else if size > maxPayload {
-		return agent.Answer{}, agent.Errorf(CodeConversationTooLarge,
+		return out, agent.Errorf(CodeConversationTooLarge,
 			"the conversation takes %d bytes with the agent's instructions and tools, and at most %d fit into a turn: start a new thread, or let tools return less", size, maxPayload)
 	}
-	var out activities.GenerateOutput
 	err = workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: min(generateTimeout, limit), ScheduleToCloseTimeout: limit,
 		HeartbeatTimeout: activities.HeartbeatTimeout, WaitForCancellation: true,
-		RetryPolicy: &temporal.RetryPolicy{
-			InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: 15 * time.Second, MaximumAttempts: generateAttempts,
-		},
+		// The attempts are counted by the activity, which knows which of them count.
+		RetryPolicy: &temporal.RetryPolicy{InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: 15 * time.Second},
 	}), activities.NameGenerate, in).Get(ctx, &out)
 	h.gaveUp = err != nil
 	if err != nil {
-		return agent.Answer{}, h.modelFailure(ctx, err)
+		return out, h.modelFailure(ctx, err)
 	}
 	h.outbox.delivered(in.Writing.Outbox)
-	return agent.Answer{Turn: out.Turn, MessageID: out.MessageID, Reasoned: out.Reasoned}, nil
+	return out, nil
 }
 
 // remaining is what is left of the run's wall time.
@@ -200,7 +230,7 @@ func (h *host) modelFailure(ctx workflow.Context, err error) error {
 		if h.late(ctx) {
 			return h.outOfTime()
 		}
-		return agent.Errorf(CodeModelTimeout, "the model did not answer in time, or its workers died, in %d attempts", generateAttempts)
+		return agent.Errorf(CodeModelTimeout, "the model did not answer in time, or its workers died")
 	}
 	if app, ok := errors.AsType[*temporal.ApplicationError](err); ok && strings.HasPrefix(app.Type(), "MODEL_") {
 		return agent.Errorf(app.Type(), "%s", app.Message())

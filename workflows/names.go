@@ -57,6 +57,7 @@ type Checkpoint struct {
 	Outbox     OutboxState      `json:"outbox"`
 	GaveUp     bool             `json:"gaveUp,omitempty"` // the main lane has to be claimed
 	Seal       []string         `json:"seal,omitempty"`   // further lanes that have to be sealed
+	Budget     Budget           `json:"budget,omitzero"`
 	Run        agent.Checkpoint `json:"run"`
 }
 
