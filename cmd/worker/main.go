@@ -13,10 +13,6 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/agent"
-	"github.com/holdfast-dev/holdfast/agent/model"
-	"github.com/holdfast-dev/holdfast/agent/model/anthropic"
-	"github.com/holdfast-dev/holdfast/agent/model/demo"
-	"github.com/holdfast-dev/holdfast/agent/model/openai"
 	"github.com/holdfast-dev/holdfast/cmd/internal/process"
 	"github.com/holdfast-dev/holdfast/examples/orders"
 	"github.com/holdfast-dev/holdfast/examples/researcher"
@@ -33,8 +29,13 @@ It is configured by the environment:
   OPENAI_BASE_URL           base URL of any OpenAI-compatible server (Ollama, vLLM, llama.cpp, a hosted one)
   OPENAI_MODEL              model to ask there (default gpt-5-mini)
   ANTHROPIC_API_KEY         key of Anthropic's models, with ANTHROPIC_BASE_URL and ANTHROPIC_MODEL (default
-                            claude-sonnet-4-5) likewise; the OpenAI-compatible model wins if both are set
+                            claude-sonnet-4-5) likewise
+                            with both, the OpenAI-compatible model is asked, and Anthropic's when it fails
                             with no key and no base URL the agents use the built-in demo model
+  HOLDFAST_PRICES           JSON file of what models cost for a million tokens, by their names:
+                            {"gpt-5-mini": {"input": 0.25, "cachedInput": 0.025, "output": 2}}
+  HOLDFAST_MODEL_TIMEOUTS   how long a model may take until its first byte, between two pieces, and for all of an
+                            answer (default 5m,2m,30m)
   HOLDFAST_FILES            folder that researcher may read (default the current one)
   HOLDFAST_ORDERS_FILE      file of the orders store (default orders.db in the user's cache folder)
   HOLDFAST_TASK_QUEUE       Temporal task queue to serve (default holdfast)
@@ -54,12 +55,6 @@ It is configured by the environment:
 
 SIGTERM drains: nothing new is taken, what has begun may end, and the rest goes on in other workers.
 `
-
-// The models that are asked for when OPENAI_MODEL or ANTHROPIC_MODEL is not set.
-const (
-	defaultOpenAIModel    = "gpt-5-mini"
-	defaultAnthropicModel = "claude-sonnet-4-5"
-)
 
 func main() {
 	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), usage) }
@@ -90,6 +85,9 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	for i := range agents {
+		agents[i].Fallbacks = fallbacks(cfg.Models)
+	}
 	return worker.Run(ctx, cfg, agents...)
 }
 
@@ -110,43 +108,8 @@ func configuration(log *slog.Logger) (worker.Config, error) {
 			return cfg, fmt.Errorf("HOLDFAST_STOP_TIMEOUT %q: want a duration such as 20s", s)
 		}
 	}
-	m, err := chosenModel(log)
-	if err != nil {
-		return cfg, err
-	}
-	cfg.Models = map[string]model.Model{"": m}
-	return cfg, nil
-}
-
-// chosenModel is the one whose key or base URL is set, and the demo model otherwise.
-func chosenModel(log *slog.Logger) (model.Model, error) {
-	if key, base := os.Getenv("OPENAI_API_KEY"), os.Getenv("OPENAI_BASE_URL"); key != "" || base != "" {
-		name := orDefault(os.Getenv("OPENAI_MODEL"), defaultOpenAIModel)
-		log.Info("agents use an OpenAI-compatible model", "model", name)
-		m, err := openai.New(openai.Config{APIKey: key, BaseURL: base, Model: name, Logger: log})
-		if err != nil {
-			return nil, fmt.Errorf("model: %w", err)
-		}
-		return model.Shared(m), nil
-	}
-	if key, base := os.Getenv("ANTHROPIC_API_KEY"), os.Getenv("ANTHROPIC_BASE_URL"); key != "" || base != "" {
-		name := orDefault(os.Getenv("ANTHROPIC_MODEL"), defaultAnthropicModel)
-		log.Info("agents use an Anthropic model", "model", name)
-		m, err := anthropic.New(anthropic.Config{APIKey: key, BaseURL: base, Model: name, Logger: log})
-		if err != nil {
-			return nil, fmt.Errorf("model: %w", err)
-		}
-		return model.Shared(m), nil
-	}
-	log.Info("agents use the demo model; set OPENAI_API_KEY, OPENAI_BASE_URL or ANTHROPIC_API_KEY for a real one")
-	return demo.New(demo.Config{}), nil
-}
-
-func orDefault(value, otherwise string) string {
-	if value == "" {
-		return otherwise
-	}
-	return value
+	cfg.Models, err = chosenModels(log)
+	return cfg, err
 }
 
 func agents() ([]agent.Agent, error) {
