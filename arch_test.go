@@ -53,7 +53,7 @@ var mayImport = []struct {
 	{"agent/tool", arrows{ours: []string{"agui", "agui/emit"}, outside: []string{"jsonschema"}}},
 	{"agent/tool/receipt", arrows{ours: []string{"agui"}}},
 	{"agent/tool/mcptool", arrows{ours: []string{"agent/tool", "agui"}, outside: []string{"http", "jsonschema", "mcp"}}},
-	{"agent", arrows{ours: []string{"agent/model", "agent/tool", "agui", "agui/emit", "agui/jsonpatch"}, outside: []string{"temporal"}}},
+	{"agent", arrows{ours: []string{"agent/model", "agent/tool", "agent/tool/receipt", "agui", "agui/emit", "agui/jsonpatch"}, outside: []string{"temporal"}}},
 
 	// The log.
 	{"eventbus/subject", arrows{}},

@@ -40,6 +40,7 @@ func TestConfigurationThatCannotWork(t *testing.T) {
 		{"no name", models(), []agent.Agent{{}}, []string{"name"}},
 		{"limits", models(), []agent.Agent{{Name: "a", Limits: agent.Limits{Turns: -1}}}, []string{"limits.turns"}},
 		{"a model that is not there", models(), []agent.Agent{{Name: "a", Model: "large"}}, []string{`agent "a" uses model "large"`}},
+		{"a model of a code agent", models(), []agent.Agent{{Name: "a", Model: "large", Run: agent.Standard()}}, []string{`agent "a" uses model "large"`}},
 		{"no models", nil, []agent.Agent{greeter}, []string{`agent "greeter" uses model ""`}},
 		{"a model that is nil", map[string]model.Model{"": nil}, []agent.Agent{greeter}, []string{`agent "greeter" uses model ""`}},
 		{

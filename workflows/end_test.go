@@ -274,7 +274,7 @@ func TestContinueAsNew(t *testing.T) {
 	}
 	equal(t, "steps", []string{
 		"#1 turn-1 1: STARTED r1",
-		"#2 outbox fanout 2: CALL c1 look of r1-msg-1, ARGS c1 {}, CALL c2 look of r1-msg-1, ARGS c2 {}",
+		"#2 outbox fanout 2: CALL c1 look of r1-msg-1, ARGS c1 {}, CALL c2 look of r1-msg-1, ARGS c2 {} open 1,2",
 	}, s.played()[:2])
 	story := s.story()
 	for what, want := range map[string]int{"STARTED": 1, "CALL": 3, "RESULT": 3, "END c": 3, "FINISHED success": 1} {

@@ -130,7 +130,7 @@ func (s *stage) generateActivity(ctx context.Context, in activities.GenerateInpu
 	s.mu.Lock()
 	s.asked = append(s.asked, in)
 	s.mu.Unlock()
-	if err := s.carry(ctx, in.Writing); err != nil {
+	if err := s.carry(ctx, in.Writing, ""); err != nil {
 		return activities.GenerateOutput{}, err
 	}
 	if turn > len(s.model) {
@@ -141,7 +141,7 @@ func (s *stage) generateActivity(ctx context.Context, in activities.GenerateInpu
 }
 
 func (s *stage) toolActivity(ctx context.Context, in activities.CallToolInput) (activities.ToolOutcome, error) {
-	if err := s.carry(ctx, in.Writing); err != nil {
+	if err := s.carry(ctx, in.Writing, ""); err != nil {
 		return activities.ToolOutcome{}, err
 	}
 	do, ok := s.tools[in.Call.Name]
@@ -162,12 +162,19 @@ func (s *stage) publishActivity(ctx context.Context, in activities.PublishInput)
 			return err
 		}
 	}
-	return s.carry(ctx, in.Writing)
+	more := ""
+	if len(in.Seal) > 0 {
+		more += " seal " + strings.Join(in.Seal, ",")
+	}
+	if len(in.Open) > 0 {
+		more += " open " + strings.Join(in.Open, ",")
+	}
+	return s.carry(ctx, in.Writing, more)
 }
 
 // carry notes the step and appends what it carries.
-func (s *stage) carry(ctx context.Context, w activities.Writing) error {
-	now := s.note(ctx, w, "")
+func (s *stage) carry(ctx context.Context, w activities.Writing, more string) error {
+	now := s.note(ctx, w, more)
 	if w.Lane != "0" || len(w.Outbox.Events) == 0 && !strings.HasPrefix(w.Writer, "turn-") {
 		return nil // a tool that carries nothing does not open a lane
 	}

@@ -336,7 +336,7 @@ func TestParallelResultsAreShownAsTheyCome(t *testing.T) {
 	}
 	equal(t, "steps", []string{
 		"#1 turn-1 1: STARTED r1",
-		"#2 outbox fanout 2: CALL c1 look of r1-msg-1, ARGS c1 {}, CALL c2 pay of r1-msg-1, ARGS c2 {}, CALL c3 dig of r1-msg-1, ARGS c3 {}",
+		"#2 outbox fanout 2: CALL c1 look of r1-msg-1, ARGS c1 {}, CALL c2 pay of r1-msg-1, ARGS c2 {}, CALL c3 dig of r1-msg-1, ARGS c3 {} open 1,2,3",
 		"#3 call-c1 lane 1 fanout",
 		"#4 call-c2 lane 2 fanout",
 		"#5 call-c3 lane 3 fanout",
@@ -353,6 +353,74 @@ func TestParallelResultsAreShownAsTheyCome(t *testing.T) {
 		"END c2", "RESULT c2 r1-msg-3 paid", "END c3", "RESULT c3 r1-msg-4 dug", "END c1", "RESULT c1 r1-msg-2 seen",
 		"TEXT r1-msg-5", "+ Done", "TEXT END r1-msg-5", "FINISHED success",
 	}, s.story())
+}
+
+// What a call that did not return may still write must not come behind its result, nor behind the end of the run.
+func TestLaneOfALostCallIsSealed(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		lost  toolFunc
+		last  bool // the lost call ends last: no result would be flushed behind it, and the next turn must not carry it
+		steps []string
+	}{
+		"while another runs": {fails(temporal.NewHeartbeatTimeoutError()), false, []string{
+			"#5 outbox fanout 6: END c1, RESULT c1 r1-msg-2 The outcome of this call … seal 1",
+		}},
+		"as the last one": {fails(temporal.NewHeartbeatTimeoutError()), true, []string{
+			"#5 outbox fanout 6: END c2, RESULT c2 r1-msg-3 seen", "#6 outbox 8: END c1, RESULT c1 r1-msg-2 The outcome of this call … seal 1", "#7 turn-2",
+		}},
+		"that returned too early": {func(context.Context, *stage, activities.CallToolInput) (activities.ToolOutcome, error) {
+			return activities.ToolOutcome{Content: agui.Text("paid"), Unsettled: true}, nil
+		}, false, []string{
+			"#5 outbox fanout 6: END c1, RESULT c1 r1-msg-2 paid seal 1",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t)
+			s.model = []turnFunc{call("c1 pay", "c2 look"), say("Done")}
+			s.tools["pay"] = func(ctx context.Context, s *stage, in activities.CallToolInput) (activities.ToolOutcome, error) {
+				if test.last {
+					s.await(ctx, "RESULT c2")
+				}
+				return test.lost(ctx, s, in)
+			}
+			s.tools["look"] = func(ctx context.Context, s *stage, _ activities.CallToolInput) (activities.ToolOutcome, error) {
+				if !test.last {
+					s.await(ctx, "RESULT c1")
+				}
+				return activities.ToolOutcome{Content: agui.Text("seen")}, nil
+			}
+			if _, err := s.run(); err != nil {
+				t.Fatal(err)
+			}
+			equal(t, "steps", test.steps, s.played()[4:4+len(test.steps)])
+		})
+	}
+}
+
+// All lanes that may still be written are sealed before the run ends.
+func TestLanesAreSealedBeforeACancelledRunEnds(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	gone := make(chan struct{})
+	defer close(gone)
+	s.model = []turnFunc{call("c1 look", "c2 pay")}
+	s.tools["look"] = func(ctx context.Context, s *stage, _ activities.CallToolInput) (activities.ToolOutcome, error) {
+		<-gone
+		return activities.ToolOutcome{}, ctx.Err()
+	}
+	s.tools["pay"] = func(ctx context.Context, s *stage, _ activities.CallToolInput) (activities.ToolOutcome, error) {
+		s.cancel()
+		<-gone
+		return activities.ToolOutcome{}, ctx.Err()
+	}
+	_, err := s.run()
+	cancelled(t, s, err)
+	last := s.played()[len(s.played())-1]
+	if !strings.Contains(last, "FINISHED cancelled seal 1,2") && !strings.Contains(last, "FINISHED cancelled seal 2,1") {
+		t.Errorf("the last step is %s", last)
+	}
 }
 
 // Results that come while a flush is under way go out together, and no ordinal is used twice.

@@ -197,7 +197,12 @@ func (s *stream) send(e agui.Event) error {
 	return nil
 }
 
-func (s *stream) started(id agui.ToolCallID) { s.called[id] = s.called[id] }
+// started notes a call, unless it is known.
+func (s *stream) started(id agui.ToolCallID) {
+	if _, known := s.called[id]; !known {
+		s.called[id] = ""
+	}
+}
 
 // RuleResult is the Rule of a violation that clients don't look for: a result answers a call that was started, and comes
 // behind its end.
