@@ -113,6 +113,7 @@ func testAgents() []agent.Agent {
 		{Name: agentDesk, Description: "Does errands.", Instructions: "You do errands.", Tools: tools},
 		{Name: agentHasty, Description: "Does errands, but not many.", Tools: tools, Limits: agent.Limits{Turns: hastyTurns}},
 		{Name: agentAbsent, Description: "Is seldom there.", Tools: tools},
+		clerk(),
 	}
 }
 
