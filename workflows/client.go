@@ -79,12 +79,18 @@ func EnsureSearchAttributes(ctx context.Context, c client.Client, namespace stri
 	return nil
 }
 
-// Start starts a run. It reports false, and starts nothing, while the thread has an open execution.
+// Start starts a run. It reports false, and starts nothing, while the thread has an open execution; if that waits for
+// people, the error is an *[AnswerError] with [CodeThreadPaused]. The run starts with what the thread has kept.
 func (c *Client) Start(ctx context.Context, tenant, agent, taskQueue, digest string, input *agui.RunAgentInput) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	_, err := c.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
-		ID:                    subject.WorkflowID(tenant, string(input.ThreadID)),
+	id := subject.WorkflowID(tenant, string(input.ThreadID))
+	kept, err := c.last(ctx, id)
+	if err != nil {
+		return false, fmt.Errorf("start run: %w", err)
+	}
+	_, err = c.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+		ID:                    id,
 		TaskQueue:             taskQueue,
 		WorkflowTaskTimeout:   taskTimeout,
 		WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
@@ -93,9 +99,16 @@ func (c *Client) Start(ctx context.Context, tenant, agent, taskQueue, digest str
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
 		Memo:                                     map[string]any{memoRun: input.RunID, memoDigest: digest},
 		TypedSearchAttributes:                    temporal.NewSearchAttributes(keyTenant.ValueSet(subject.Token(tenant)), keyAgent.ValueSet(agent)),
-	}, RunType, RunInput{Tenant: tenant, Agent: agent, Input: *input, Digest: digest})
+	}, RunType, RunInput{Tenant: tenant, Agent: agent, Input: *input, Digest: digest, Kept: kept})
 	var started *serviceerror.WorkflowExecutionAlreadyStarted
 	if errors.As(err, &started) {
+		paused, err := c.paused(ctx, id)
+		if err != nil {
+			return false, fmt.Errorf("start run: %w", err)
+		}
+		if paused {
+			return false, refuse(CodeThreadPaused, "resume", "the thread waits for answers to its interrupts")
+		}
 		return false, nil
 	}
 	var invalid *serviceerror.InvalidArgument

@@ -48,6 +48,8 @@ type RunInput struct {
 	Digest string             `json:"digest,omitempty"` // of the client's input, by which a repeated request is known
 	// Checkpoint is set by continue-as-new.
 	Checkpoint *Checkpoint `json:"checkpoint,omitempty"`
+	// Kept is what the thread kept of earlier executions.
+	Kept Kept `json:"kept,omitzero"`
 }
 
 // Checkpoint is what a run takes along when it continues as new, between two turns with nothing open.
@@ -64,4 +66,5 @@ type Checkpoint struct {
 // RunResult says how a run ended that did not fail.
 type RunResult struct {
 	PendingToolCalls []agui.ToolCallID `json:"pendingToolCalls,omitempty"`
+	Kept             Kept              `json:"kept,omitzero"`
 }

@@ -1,0 +1,63 @@
+package agent
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/agui"
+)
+
+// Decision is what a person decided, as it is kept: an entry of the thread's ledger. It
+// is in the metadata of RUN_STARTED of the run that it opens, and the run's root covers
+// it. It is recorded in histories: members may be added, never renamed or given another
+// meaning.
+type Decision struct {
+	Interrupt agui.InterruptID `json:"interrupt"`
+	// Reason is the interrupt's.
+	Reason string          `json:"reason"`
+	CallID agui.ToolCallID `json:"callId,omitempty"`
+	Tool   string          `json:"tool,omitempty"`
+	// Arguments are those that were shown, left out where they are long. ArgumentsHash is
+	// the SHA-256 of their text, in hex.
+	Arguments     string `json:"arguments,omitempty"`
+	ArgumentsHash string `json:"argumentsHash,omitempty"`
+	// Edited are the arguments that the call got instead.
+	Edited json.RawMessage `json:"edited,omitempty"`
+	// Verdict says what was decided.
+	Verdict Verdict `json:"verdict"`
+	// Because is the reason that was given for it.
+	Because string `json:"because,omitempty"`
+	// By is who decided, as he was authenticated; Via is the way it came: "gateway",
+	// "inbox", "signal", or "expiry" where nobody did.
+	By  string    `json:"by,omitempty"`
+	Via string    `json:"via"`
+	At  time.Time `json:"at"`
+	// Metadata is what the answer said beside itself, and About what is known of who gave
+	// it.
+	Metadata agui.Metadata   `json:"metadata,omitempty"`
+	About    json.RawMessage `json:"about,omitempty"`
+	// Policy is what asked: "tool", "agent", or "function".
+	Policy string `json:"policy,omitempty"`
+	// Remembered says that the verdict stands for later calls of the tool, too.
+	Remembered bool `json:"remembered,omitempty"`
+}
+
+// Verdict is what became of a question.
+type Verdict string
+
+// The verdicts.
+const (
+	Approved  Verdict = "approved"
+	Denied    Verdict = "denied"
+	Answered  Verdict = "answered"  // a question that was no approval
+	Abandoned Verdict = "abandoned" // nobody decided
+)
+
+// Remembered is a verdict that stands for all calls of a tool in a thread.
+type Remembered struct {
+	Tool    string    `json:"tool"`
+	Verdict Verdict   `json:"verdict"`
+	By      string    `json:"by,omitempty"`
+	At      time.Time `json:"at"`
+	Because string    `json:"because,omitempty"`
+}
