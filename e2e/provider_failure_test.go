@@ -26,7 +26,7 @@ func TestProviderFailuresByClass(t *testing.T) {
 		asked               int
 		agent               func(wire string) string
 	}{
-		{name: "bad key", code: "MODEL_AUTH", answer: told(401, "authentication_error", "no such key"), message: "no such key", asked: 1},
+		{name: "bad key", code: "MODEL_AUTH", answer: told(401, "authentication_error", "who are you"), message: "who are you", asked: 1},
 		{name: "no permission", code: "MODEL_AUTH", answer: told(403, "permission_error", "not yours"), message: "not yours", asked: 1},
 		{name: "no money", code: "MODEL_QUOTA_EXHAUSTED", answer: told(429, "insufficient_quota", "pay first"), message: "pay first", asked: 1},
 		{name: "no credit", code: "MODEL_QUOTA_EXHAUSTED", answer: told(400, "invalid_request_error", "Your credit balance is too low"), asked: 1},
