@@ -94,6 +94,9 @@ func (a Agent) Validate() error {
 	}
 	found = append(found, a.Limits.validate()...)
 	found = append(found, a.View.validate()...)
+	if a.Run != nil && a.Run.missing() {
+		found = append(found, errors.New("run: no function"))
+	}
 	// Only a definition whose parts are sound can be encoded.
 	if usable {
 		encoded, err := json.Marshal(a.Definition())

@@ -76,7 +76,14 @@ func TestValidateNamesFieldAndLimit(t *testing.T) {
 			`agent "orders-2": description: 4097 bytes, at most 4096 are allowed`,
 		},
 		"instructions": {func(a *agent.Agent) { a.Instructions = "\xff" }, `agent "orders-2": instructions: not valid UTF-8`},
-		"turns":        {func(a *agent.Agent) { a.Limits.Turns = -1 }, `agent "orders-2": limits.turns: -1 is not between 0 and 1000`},
+		"hidden tools": {func(a *agent.Agent) { a.View.HiddenTools = []string{"a b"} }, `agent "orders-2": view.hiddenTools[0]: "a b" is no name of a tool`},
+		"promotion": {
+			func(a *agent.Agent) { a.View.StateFrom = []agent.Promotion{{}} },
+			`agent "orders-2": view.stateFrom[0].tool: "" is no name of a tool`,
+		},
+		"visibility":  {func(a *agent.Agent) { a.View.Subagents = "loud" }, `agent "orders-2": view.subagents: want "", "inline" or "hidden"`},
+		"no function": {func(a *agent.Agent) { a.Run = agent.Func[int](nil) }, `agent "orders-2": run: no function`},
+		"turns":       {func(a *agent.Agent) { a.Limits.Turns = -1 }, `agent "orders-2": limits.turns: -1 is not between 0 and 1000`},
 		"duration": {
 			func(a *agent.Agent) { a.Limits.Duration = 8 * 24 * time.Hour },
 			`agent "orders-2": limits.duration: 192h0m0s is not between 0 and 168h0m0s`,

@@ -77,6 +77,9 @@ func errorOf(err error) *Error {
 	if v, ok := errors.AsType[*agui.Violation](err); ok {
 		return &Error{Code: CodeViolation, Message: v.Error(), Err: err}
 	}
+	if s, ok := errors.AsType[*SerializationError](err); ok {
+		return &Error{Code: CodeSerialization, Message: s.Error(), Err: err}
+	}
 	if errors.Is(err, ErrCancelled) || temporal.IsCanceledError(err) {
 		return &Error{Code: CodeCancelled, Message: "The run was cancelled.", Err: err}
 	}

@@ -27,7 +27,10 @@ type Func[S any] func(ctx workflow.Context, rc *RunContext[S]) (*agui.Outcome, e
 // Program is what a run runs: a [Func] of any state.
 type Program interface {
 	run(ctx workflow.Context, r *run) (*agui.Outcome, error)
+	missing() bool // there is no function
 }
+
+func (f Func[S]) missing() bool { return f == nil }
 
 func (f Func[S]) run(ctx workflow.Context, r *run) (*agui.Outcome, error) {
 	rc, err := newContext[S](r)

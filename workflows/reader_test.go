@@ -30,6 +30,27 @@ func TestT62ClientThatFoldsARetriedTurnHoldsOneMessage(t *testing.T) {
 	equal(t, "messages", []string{"user u1: Hi", "assistant retried-msg-1~2: Good day"}, talk(fold.Messages()))
 }
 
+// A provider may send two calls interleaved; each is shown whole.
+func TestT21InterleavedCallsAreNotSpliced(t *testing.T) {
+	t.Parallel()
+	fragment := func(index int, id, name, arguments string) model.Delta {
+		return model.Delta{Call: &model.CallDelta{Index: index, ID: id, Name: name, Arguments: arguments}}
+	}
+	s := newStand(t, temporalServer(t), clerk(agent.Limits{}), scripted(func(_ context.Context, _ model.Request, say func(model.Delta) bool) error {
+		for _, d := range []model.Delta{
+			fragment(0, "c1", "paint", `{"a`), fragment(1, "c2", "draw", `{"b`), fragment(0, "", "", `":1}`), fragment(1, "", "", `":2}`), {Finish: model.FinishToolCalls},
+		} {
+			say(d)
+		}
+		return nil
+	}), nil)
+	key := s.start("r", func(in *agui.RunAgentInput) { in.Tools = []agui.Tool{{Name: "paint"}, {Name: "draw"}} })
+	equal(t, "log", []string{
+		"STARTED r", "CALL c1 paint of r-msg-1", `ARGS c1 {"a":1}`, "END c1", "CALL c2 draw of r-msg-1", `ARGS c2 {"b":2}`, "END c2",
+		"FINISHED success pending c1 pending c2",
+	}, s.story(key))
+}
+
 func TestT69RunGoesOnWithoutItsReader(t *testing.T) {
 	t.Parallel()
 	left := make(chan struct{})

@@ -236,7 +236,7 @@ func TestWhatATurnCannotHaveCarriedOut(t *testing.T) {
 	}, talk(s.asked[1].Messages))
 }
 
-func TestCallsOfClientTools(t *testing.T) {
+func TestT50CallsOfClientTools(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	s.input.Input.Tools = []agui.Tool{{Name: "paint"}, {Name: "look"}}
@@ -317,7 +317,7 @@ func TestEncryptedValueOfACallIsKept(t *testing.T) {
 	}
 }
 
-func TestParallelResultsAreShownAsTheyCome(t *testing.T) {
+func TestT76ParallelResultsAreShownAsTheyCome(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	s.agent.Tools = append(s.agent.Tools, stub("dig", tool.Idempotent))

@@ -88,7 +88,7 @@ func must(t *testing.T, errs ...error) {
 
 type task struct{ Name string }
 
-func TestT1T3AnsweredCallSetsItsResultIDAside(t *testing.T) {
+func TestT1T3T12AnsweredCallSetsItsResultIDAside(t *testing.T) {
 	r := record(t, emit.Options{})
 	call := ok[*emit.ToolCall](t)(r.ToolCall("add"))
 	must(t, call.ArgsJSON(task{"x"}))
@@ -171,7 +171,7 @@ func TestT13HandlesDoNothingAfterTheirEnd(t *testing.T) {
 	}
 }
 
-func TestT14T15OneBlockAtATimeAndRawEventsPass(t *testing.T) {
+func TestT14T15T16OneBlockAtATimeAndRawEventsPass(t *testing.T) {
 	r := record(t, emit.Options{})
 	call := ok[*emit.ToolCall](t)(r.ToolCall("add"))
 	if _, err := r.Message(); !errors.Is(err, emit.ErrBlockOpen) {
@@ -182,6 +182,14 @@ func TestT14T15OneBlockAtATimeAndRawEventsPass(t *testing.T) {
 	}
 	must(t, call.Emit(&agui.Custom{Name: "c"}), call.EncryptedValue("sealed"), call.Close())
 	r.want("TOOL_CALL_START r-call-1", "CUSTOM", "REASONING_ENCRYPTED_VALUE", "TOOL_CALL_END")
+}
+
+func TestT22WholeMessage(t *testing.T) {
+	r := record(t, emit.Options{})
+	if id := ok[agui.MessageID](t)(r.Say("hi")); id != "r-msg-1" {
+		t.Errorf("it has the id %q", id)
+	}
+	r.want("TEXT_MESSAGE_START r-msg-1", "TEXT_MESSAGE_CONTENT hi", "TEXT_MESSAGE_END")
 }
 
 func TestT23T24ThoughtsAndSteps(t *testing.T) {
@@ -321,6 +329,83 @@ func TestCountersGoOn(t *testing.T) {
 	if id := emit.New("", nil, emit.Options{}).NewToolCallID(); id != "run-call-1" {
 		t.Errorf("id without a run id is %q", id)
 	}
+}
+
+func TestT20ResultsAreJudged(t *testing.T) {
+	r := record(t, emit.Options{Called: func(id agui.ToolCallID) bool { return id == "earlier" }})
+	call := ok[*emit.ToolCall](t)(r.ToolCall("add"))
+	for _, id := range []agui.ToolCallID{call.ID(), "never"} {
+		err := r.Emit(&agui.ToolCallResult{MessageID: "m", ToolCallID: id})
+		if v, is := errors.AsType[*agui.Violation](err); !is || v.Rule != emit.RuleResult {
+			t.Errorf("a result of call %s: %v", id, err)
+		}
+	}
+	must(t, call.End(), r.Emit(&agui.ToolCallResult{MessageID: "m", ToolCallID: call.ID()}), r.Emit(&agui.ToolCallResult{MessageID: "n", ToolCallID: "earlier"}))
+	r.want("TOOL_CALL_START r-call-1", "TOOL_CALL_END", "TOOL_CALL_RESULT m ", "TOOL_CALL_RESULT n ")
+}
+
+func TestIDsThatAreTakenAreNotGivenOut(t *testing.T) {
+	r := record(t, emit.Options{Taken: func(id agui.MessageID) bool { return id == "r-msg-1" || id == "r-msg-3" }})
+	if a, b := r.NewMessageID(), r.NewMessageID(); a != "r-msg-2" || b != "r-msg-4" {
+		t.Errorf("got %s and %s", a, b)
+	}
+}
+
+// Who follows what was emitted sees it as it was emitted, and only if it went through.
+func TestAcceptedEventsAreThoseBeforeTheTransformers(t *testing.T) {
+	var seen []string
+	r := record(t, emit.Options{
+		Transformers: []emit.Transformer{func(e agui.Event) []agui.Event {
+			if _, is := e.(*agui.Custom); is {
+				return nil
+			}
+			return []agui.Event{emit.Unattributed(e)}
+		}},
+		Accepted: func(e agui.Event) {
+			line := string(e.Type())
+			if tag := emit.Attribution(e); tag != nil {
+				line += " @" + string(*tag)
+			}
+			seen = append(seen, line)
+		},
+	})
+	sub := ok[*emit.Subagent](t)(r.Subagent("a", emit.SubagentOptions{}))
+	must(t, sub.Emit(&agui.Custom{Name: "c"}), sub.Emit(&agui.Raw{Event: []byte("1")}))
+	if sub.Emit(&agui.TextMessageEnd{MessageID: "none"}) == nil {
+		t.Error("an end without a start went through")
+	}
+	if diff := cmp.Diff([]string{"SUBAGENT_STARTED", "CUSTOM @r-sub-1", "RAW @r-sub-1"}, seen); diff != "" {
+		t.Errorf("accepted (-want +got):\n%s", diff)
+	}
+	r.want("SUBAGENT_STARTED r-sub-1", "RAW")
+}
+
+// What an author forgot to close is closed with a success, and what raw events opened is his to close.
+func TestFinishClosesHandlesAndNotWhatRawEventsOpened(t *testing.T) {
+	r := record(t, emit.Options{})
+	ok[*emit.Step](t)(r.Step("s"))
+	sub := ok[*emit.Subagent](t)(r.Subagent("a", emit.SubagentOptions{}))
+	ok[*emit.Message](t)(sub.Message())
+	end := &agui.RunFinished{RunID: "r", Outcome: agui.Success()}
+	must(t, r.Emit(&agui.StepStarted{StepName: "raw"}))
+	if v, is := errors.AsType[*agui.Violation](r.Finish(end)); !is || v.Rule != "V31" {
+		t.Errorf("finishing with a raw step open: %v", v)
+	}
+	must(t, r.Emit(&agui.StepFinished{StepName: "raw"}), r.Finish(end))
+	r.want("STEP_STARTED", "SUBAGENT_STARTED r-sub-1", "TEXT_MESSAGE_START r-msg-1 @r-sub-1", "STEP_STARTED",
+		"TEXT_MESSAGE_END @r-sub-1", "SUBAGENT_FINISHED r-sub-1 success", "STEP_FINISHED", "STEP_FINISHED", "RUN_FINISHED")
+}
+
+func TestCutOffAnswersCallsUnderTheIDsThatWereSetAside(t *testing.T) {
+	r := record(t, emit.Options{})
+	call := ok[*emit.ToolCall](t)(r.ToolCall("add"))
+	must(t, r.Emit(&agui.ToolCallStart{ToolCallID: "raw", ToolCallName: "x"}),
+		r.CutOff(agui.Text("stopped"), &agui.StateSnapshot{Snapshot: []byte("1")}), r.Finish(&agui.RunError{Message: "m"}))
+	if err := call.Close(); err == nil {
+		t.Error("a handle ended behind the end of the run")
+	}
+	r.want("TOOL_CALL_START r-call-1", "TOOL_CALL_START raw", "STATE_SNAPSHOT", "TOOL_CALL_END", "TOOL_CALL_RESULT r-msg-2 stopped",
+		"TOOL_CALL_END", "TOOL_CALL_RESULT r-msg-1 stopped", "RUN_ERROR")
 }
 
 // Whatever is done with handles, in whatever order, the stream is one that clients accept.
