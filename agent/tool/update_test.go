@@ -247,8 +247,12 @@ func TestFilesThatAreRefused(t *testing.T) {
 	var r recorder
 	call := r.call()
 	for _, bad := range [][2]string{
-		{"png", "https://example.com/a.png"}, {"image/png", "/etc/passwd"}, {"image/png", "file:///etc/passwd"}, {"image/png", "https://"},
-		{"image/png", "data:image/png,hi"}, {"image/png", "data:image/png;base64,!"},
+		{"png", "https://example.com/a.png"},
+		{"image/png", "/etc/passwd"},
+		{"image/png", "file:///etc/passwd"},
+		{"image/png", "https://"},
+		{"image/png", "data:image/png,hi"},
+		{"image/png", "data:image/png;base64,!"},
 		{"image/png", "data:image/png;base64," + strings.Repeat("A", tool.MaxFileBytes)},
 	} {
 		if err := call.File(t.Context(), bad[0], bad[1]); err == nil {

@@ -66,7 +66,7 @@ func TestRootCarriesOddNodesUp(t *testing.T) {
 		if len(level) == 1 && level[0] != receipt.Root(leaves) {
 			t.Errorf("roots of %d leaves differ", n)
 		}
-		leaves = append(leaves, sha256.Sum256([]byte(fmt.Sprint(n))))
+		leaves = append(leaves, sha256.Sum256(fmt.Append(nil, n)))
 	}
 }
 
