@@ -89,7 +89,7 @@ var mayImport = []struct {
 	}},
 	{"cmd/dev", arrows{ours: []string{"*"}, outside: []string{"*"}}},
 	{"examples/weather", arrows{ours: []string{"agent/...", "agui", "worker"}}}, // A main, as a user writes one.
-	{"examples/*", arrows{ours: []string{"agent/...", "agui"}, outside: []string{"bbolt"}}},
+	{"examples/*", arrows{ours: []string{"agent/...", "agui"}, outside: []string{"bbolt", "mcp"}}},
 	{"e2e", arrows{ours: []string{"*"}, outside: []string{"*"}}},
 	{"e2e/*", arrows{ours: []string{"*"}, outside: []string{"*"}}},
 }

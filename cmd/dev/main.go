@@ -35,7 +35,7 @@ const environment = `
 Environment:
   HOLDFAST_DATA        as -data
   HOLDFAST_DEVSERVER   path of a built devserver, to use instead of building one
-  HOLDFAST_FILES       folder that the researcher agent may read (default: the checkout)
+  HOLDFAST_FILES       folder that researcher and surveyor may read (default: the checkout)
   OPENAI_API_KEY, OPENAI_BASE_URL, OPENAI_MODEL
                        a real model for the agents; with neither key nor URL they use the built-in demo model
   Other HOLDFAST_… settings of worker and gateway (their -h lists them) are passed on; TEMPORAL_… and NATS_… are not,

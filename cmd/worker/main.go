@@ -14,12 +14,14 @@ import (
 
 	"github.com/holdfast-dev/holdfast/agent"
 	"github.com/holdfast-dev/holdfast/cmd/internal/process"
+	"github.com/holdfast-dev/holdfast/examples/librarian"
 	"github.com/holdfast-dev/holdfast/examples/orders"
 	"github.com/holdfast-dev/holdfast/examples/researcher"
+	"github.com/holdfast-dev/holdfast/examples/surveyor"
 	"github.com/holdfast-dev/holdfast/worker"
 )
 
-const usage = `worker runs the example agents researcher and orders.
+const usage = `worker runs the example agents researcher, surveyor, orders and librarian.
 
   worker [-h]
 
@@ -36,7 +38,7 @@ It is configured by the environment:
                             {"gpt-5-mini": {"input": 0.25, "cachedInput": 0.025, "output": 2}}
   HOLDFAST_MODEL_TIMEOUTS   how long a model may take until its first byte, between two pieces, and for all of an
                             answer (default 5m,2m,30m)
-  HOLDFAST_FILES            folder that researcher may read (default the current one)
+  HOLDFAST_FILES            folder that researcher and surveyor may read (default the current one)
   HOLDFAST_ORDERS_FILE      file of the orders store (default orders.db in the user's cache folder)
   HOLDFAST_TASK_QUEUE       Temporal task queue to serve (default holdfast)
   HOLDFAST_STREAM           name of the JetStream stream (default HOLDFAST)
@@ -81,7 +83,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	agents, err := agents()
+	agents, err := agents(ctx)
 	if err != nil {
 		return err
 	}
@@ -112,12 +114,16 @@ func configuration(log *slog.Logger) (worker.Config, error) {
 	return cfg, err
 }
 
-func agents() ([]agent.Agent, error) {
+func agents(ctx context.Context) ([]agent.Agent, error) {
 	folder := os.Getenv("HOLDFAST_FILES")
 	if folder == "" {
 		folder = "."
 	}
 	research, err := researcher.Agent(folder)
+	if err != nil {
+		return nil, fmt.Errorf("HOLDFAST_FILES: %w", err)
+	}
+	survey, err := surveyor.Agent(folder)
 	if err != nil {
 		return nil, fmt.Errorf("HOLDFAST_FILES: %w", err)
 	}
@@ -136,5 +142,6 @@ func agents() ([]agent.Agent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("HOLDFAST_ORDERS_FILE: %w", err)
 	}
-	return []agent.Agent{research, orders.Agent(store)}, nil
+	// The library lives as long as the process.
+	return []agent.Agent{research, survey, orders.Agent(store), librarian.Agent(ctx, librarian.Connect())}, nil
 }
