@@ -99,6 +99,12 @@ var sections = []section{
 			"A run is the 30 events of one with a tool, reasoning and state.",
 		measureProtocol, true,
 	},
+	{
+		"provider", "From a provider's bytes to a turn",
+		"The age of a word of an answer with 2 ms between words, and what a word costs when all of the answer is there. Bare: the provider's " +
+			"SDK with its accumulator.",
+		measureProvider, true,
+	},
 }
 
 type options struct {
