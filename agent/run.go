@@ -91,7 +91,7 @@ func newRun(h Host, o Origin, cancelled func() bool) *run {
 func (r *run) cancelled() bool { return r.asked != nil && r.asked() }
 
 // busy tells whether anything is open.
-func (r *run) busy() bool { return len(r.judge.Open()) > 0 }
+func (r *run) busy() bool { return r.root.Busy() }
 
 // fold applies an event. What clients skip is skipped.
 func fold(f *agui.Fold, e agui.Event) { _ = f.Apply(e) }

@@ -421,6 +421,28 @@ func TestCodeAgentContinuesAsNew(t *testing.T) {
 	}
 }
 
+// Nothing is cut in the middle, whether or not clients see that something is open.
+func TestSafePointWithinASubagentIsNone(t *testing.T) {
+	t.Parallel()
+	for _, visibility := range []agent.Visibility{agent.Attributed, agent.Inline, agent.Hidden} {
+		s := coded(t, func(ctx workflow.Context, rc *agent.RunContext[board]) (*agui.Outcome, error) {
+			sub, err := rc.Subagent("helper")
+			if err != nil {
+				return nil, err
+			}
+			if _, err := agent.Loop(ctx, sub.RunContext); err != nil {
+				return nil, err
+			}
+			return nil, sub.Finish()
+		})
+		s.agent.View.Subagents = visibility
+		s.model = []turnFunc{call("c1 look"), say("Done")}
+		if _, err := s.run(func(env *testsuite.TestWorkflowEnvironment) { env.SetContinueAsNewSuggested(true) }); err != nil {
+			t.Errorf("%q: %v", visibility, err)
+		}
+	}
+}
+
 // A worker without the code of a run leaves it to one that has it, instead of failing it.
 func TestWorkerWithoutTheCodeOfARun(t *testing.T) {
 	t.Parallel()

@@ -150,6 +150,9 @@ func (c *Scope) Emit(e agui.Event) error {
 	return c.send(e)
 }
 
+// Busy tells whether anything is open in the run, whoever opened it, and whether or not clients see it.
+func (c *Scope) Busy() bool { return len(c.s.open) > 0 || len(c.s.opt.Verifier.Open()) > 0 }
+
 // Idle is nil if a message could be opened in the scope now, and the error that opening one would return otherwise.
 func (c *Scope) Idle() error {
 	switch {
