@@ -219,7 +219,8 @@ func TestStrayAndLateResults(t *testing.T) {
 				{"id": "u1", "role": "user", "content": "Weather?"},
 				calledBefore("a1", "c1", "get_weather", "{}"),
 				{"id": "u2", "role": "user", "content": "One moment."},
-				resultBefore("t1", "c1", "sunny"), resultBefore("t3", "never", "obsolete"), {"id": "a2", "role": "assistant", "content": "Yes?"},
+				resultBefore("t1", "c1", "sunny"), resultBefore("t3", "never", "obsolete"),
+				{"id": "a2", "role": "assistant", "content": "Yes?"},
 			},
 		} {
 			t.Run(wire+"/"+name, func(t *testing.T) {
