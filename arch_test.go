@@ -70,6 +70,7 @@ var mayImport = []struct {
 		outside: []string{"temporal"},
 	}},
 	{"gateway", arrows{ours: []string{"agui", "agui/protobuf", "agui/sse", "eventbus"}, outside: []string{"http"}}},
+	{"gateway/engine", arrows{ours: []string{"agui", "gateway", "workflows"}, outside: []string{"temporal"}}},
 	{"gateway/playground", arrows{outside: []string{"http"}}},
 
 	// Assembly and wiring.
@@ -84,7 +85,7 @@ var mayImport = []struct {
 	{"cmd/internal/process", arrows{}},
 	{"cmd/worker", arrows{ours: []string{"agent/...", "cmd/internal/process", "examples/...", "worker"}}},
 	{"cmd/gateway", arrows{
-		ours:    []string{"agent/tool/receipt", "agui", "cmd/internal/process", "eventbus", "gateway", "workflows"},
+		ours:    []string{"agent/tool/receipt", "agui", "cmd/internal/process", "eventbus", "gateway", "gateway/engine", "workflows"},
 		outside: []string{"http", "nats", "temporal"},
 	}},
 	{"cmd/dev", arrows{ours: []string{"*"}, outside: []string{"*"}}},

@@ -13,32 +13,30 @@ import (
 
 // Codes of HTTP errors. Clients decide on these, never on texts.
 const (
-	CodeNotFound         = "NOT_FOUND"            // 404: no such route
-	CodeMethod           = "METHOD_NOT_ALLOWED"   // 405: the path has no such method
-	CodeForeignOrigin    = "FOREIGN_ORIGIN"       // 403: a page of an origin that is not allowed
-	CodeUnauthorized     = "UNAUTHORIZED"         // 401
-	CodeAgentUnknown     = "AGENT_UNKNOWN"        // 404: no worker has announced it within a week
-	CodeNoWorker         = "NO_WORKER"            // 503: it is known, and nobody serves it now
-	CodeInvalidInput     = "INVALID_INPUT"        // 400: field says what
-	CodeLimitExceeded    = "LIMIT_EXCEEDED"       // 400: field and limit say what
-	CodeBodyTooLarge     = "BODY_TOO_LARGE"       // 413
-	CodeMediaType        = "MEDIA_TYPE"           // 415
-	CodeProtocolVersion  = "PROTOCOL_VERSION"     // 400: a major version that is not served
-	CodeRunIDUsed        = "RUN_ID_USED"          // 409: the run id belongs to a run with another input
-	CodeRunUnknown       = "RUN_UNKNOWN"          // 404
-	CodeEventID          = "INVALID_EVENT_ID"     // 400: Last-Event-ID is not one of this run's
-	CodeHistoryGone      = "HISTORY_GONE"         // 410: the events are no longer in the log
-	CodeNothingRunning   = "NOTHING_RUNNING"      // 404
-	CodeLogUnavailable   = "LOG_UNAVAILABLE"      // 503: NATS does not answer
-	CodeEngineAway       = "TEMPORAL_UNAVAILABLE" // 503
-	CodeDraining         = "DRAINING"             // 503: this gateway is shutting down
-	CodeInternal         = "INTERNAL"             // 500
-	codeThreadBusy       = "THREAD_BUSY"          // RUN_ERROR: another run of the thread is in progress
-	codeNothingToResume  = "NOTHING_TO_RESUME"    // RUN_ERROR: no interrupt of the thread is open
-	codeRunLost          = "RUN_LOST"             // RUN_ERROR in the log: the execution is over and wrote no end
-	messageRunLost       = "The run ended without a result: its execution was stopped from outside or failed."
-	messageThreadBusy    = "Another run of this thread is in progress. Wait for its end, or cancel it with POST /threads/{thread}/cancel."
-	messageNothingResume = "The thread has no open interrupt that the resume entries could answer."
+	CodeNotFound        = "NOT_FOUND"            // 404: no such route
+	CodeMethod          = "METHOD_NOT_ALLOWED"   // 405: the path has no such method
+	CodeForeignOrigin   = "FOREIGN_ORIGIN"       // 403: a page of an origin that is not allowed
+	CodeUnauthorized    = "UNAUTHORIZED"         // 401
+	CodeAgentUnknown    = "AGENT_UNKNOWN"        // 404: no worker has announced it within a week
+	CodeNoWorker        = "NO_WORKER"            // 503: it is known, and nobody serves it now
+	CodeInvalidInput    = "INVALID_INPUT"        // 400: field says what
+	CodeLimitExceeded   = "LIMIT_EXCEEDED"       // 400: field and limit say what
+	CodeBodyTooLarge    = "BODY_TOO_LARGE"       // 413
+	CodeMediaType       = "MEDIA_TYPE"           // 415
+	CodeProtocolVersion = "PROTOCOL_VERSION"     // 400: a major version that is not served
+	CodeRunIDUsed       = "RUN_ID_USED"          // 409: the run id belongs to a run with another input
+	CodeRunUnknown      = "RUN_UNKNOWN"          // 404
+	CodeEventID         = "INVALID_EVENT_ID"     // 400: Last-Event-ID is not one of this run's
+	CodeHistoryGone     = "HISTORY_GONE"         // 410: the events are no longer in the log
+	CodeNothingRunning  = "NOTHING_RUNNING"      // 404
+	CodeThreadUnknown   = "THREAD_UNKNOWN"       // 404: it never had a run, or too long ago
+	CodeLogUnavailable  = "LOG_UNAVAILABLE"      // 503: NATS does not answer
+	CodeEngineAway      = "TEMPORAL_UNAVAILABLE" // 503
+	CodeDraining        = "DRAINING"             // 503: this gateway is shutting down
+	CodeInternal        = "INTERNAL"             // 500
+	codeRunLost         = "RUN_LOST"             // RUN_ERROR in the log: the execution is over and wrote no end
+	messageRunLost      = "The run ended without a result: its execution was stopped from outside or failed."
+	messageThreadBusy   = "Another run of this thread is in progress. Wait for its end, or cancel it with POST /threads/{thread}/cancel."
 )
 
 // apiError is an HTTP error. The exported members are its body.

@@ -8,7 +8,10 @@
 //	GET  /agents, /agents/{agent}              what is served
 //	GET  /threads/{thread}/runs/{run}/events   a run from its start, or after Last-Event-ID; live or finished
 //	GET  /threads/{thread}/events              the same over all runs of a thread, following it
-//	POST /threads/{thread}/cancel              stops the run in progress
+//	GET  /threads/{thread}                     how the thread stands: open interrupts, messages, state, decisions
+//	POST /threads/{thread}/cancel              stops the run in progress, or the pause
+//	GET  /interrupts                           what waits for people, over all threads
+//	POST /threads/{thread}/interrupts/{id}     an answer without a client that follows
 //	GET  /healthz, /readyz                     for the operator
 //
 // # What ends a run, and what doesn't
@@ -16,6 +19,13 @@
 // A connection that drops detaches its reader and nothing else. A run is stopped by the cancel route, by its limits, or
 // by its end. A POST that is repeated with the same thread, run and input attaches to the run instead of starting
 // another; with another input it is refused.
+//
+// # Pauses
+//
+// A run that needs a person ends with interrupts, and the thread waits. The next POST answers them in resume, or anybody
+// who may does so from the inbox; whatever the way, who it was is taken from the request's credentials and from nothing
+// that the request says. A run that answers nothing is refused while something is open. The rules are the engine's; the
+// gateway passes on what it says.
 //
 // # Errors
 //
@@ -37,20 +47,6 @@ import (
 	"github.com/holdfast-dev/holdfast/eventbus"
 )
 
-// Runs is what a gateway needs of the engine. workflows.Client is one. Every error means that the engine could not be
-// asked; the gateway answers 503.
-type Runs interface {
-	// Start starts a run, or reports false if the thread has an open execution.
-	Start(ctx context.Context, tenant, agent, taskQueue, digest string, input *agui.RunAgentInput) (bool, error)
-	// Current describes the thread's newest execution: the run that opened it, the digest of its input, the start of its
-	// last workflow run in Unix nanoseconds, and whether it is open.
-	Current(ctx context.Context, tenant, thread string) (run, digest string, started int64, open bool, err error)
-	// Cancel stops the thread's open execution, or reports false if there is none.
-	Cancel(ctx context.Context, tenant, thread string) (bool, error)
-	// Ready returns nil when the engine answers.
-	Ready(ctx context.Context) error
-}
-
 // Agents is what a gateway needs of the directory. eventbus.Directory is one.
 type Agents interface {
 	Agent(name string) (a eventbus.Announcement, served, known bool)
@@ -60,7 +56,7 @@ type Agents interface {
 // Principal is who makes a request.
 type Principal struct {
 	Tenant  string // whose threads these are; empty is "default"
-	Subject string // who, for logs
+	Subject string // who: for logs, and what a decision is put down to
 }
 
 // Options configure a gateway. The zero value serves everyone as tenant "default".
@@ -124,7 +120,10 @@ func New(bus *eventbus.Bus, runs Runs, agents Agents, opt Options) *Gateway {
 	g.handle("GET /agents", g.listAgents)
 	g.handle("GET /agents/{agent}", g.showAgent)
 	g.handle("GET /threads/{thread}/runs/{run}/events", g.runEvents)
+	g.handle("GET /threads/{thread}", g.showThread)
 	g.handle("POST /threads/{thread}/cancel", g.cancelThread)
+	g.handle("GET /interrupts", g.listWaiting)
+	g.handle("POST /threads/{thread}/interrupts/{interrupt}", g.answerInterrupt)
 	g.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 	})
@@ -176,11 +175,12 @@ func (g *Gateway) crossOrigin(w http.ResponseWriter, r *http.Request) (done bool
 		return false
 	}
 	h.Set("Access-Control-Allow-Origin", origin)
+	h.Set("Access-Control-Expose-Headers", "Location, Preference-Applied, Retry-After")
 	if r.Method != http.MethodOptions {
 		return false
 	}
 	h.Set("Access-Control-Allow-Methods", "GET, POST")
-	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Last-Event-ID")
+	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Last-Event-ID, Prefer")
 	h.Set("Access-Control-Max-Age", "600")
 	w.WriteHeader(http.StatusNoContent)
 	return true
@@ -287,19 +287,4 @@ func (g *Gateway) agent(name string) (eventbus.Announcement, error) {
 		return a, &apiError{status: http.StatusServiceUnavailable, Code: CodeNoWorker, Message: "no worker serves this agent at the moment", Field: "agent"}
 	}
 	return a, &apiError{status: http.StatusNotFound, Code: CodeAgentUnknown, Message: "there is no such agent; GET /agents lists those that are served", Field: "agent"}
-}
-
-func (g *Gateway) cancelThread(w http.ResponseWriter, r *http.Request, p Principal) error {
-	if err := g.refuseForeign(r); err != nil {
-		return err
-	}
-	stopped, err := g.runs.Cancel(r.Context(), p.Tenant, r.PathValue("thread"))
-	if err != nil {
-		return engineAway(err)
-	}
-	if !stopped {
-		return &apiError{status: http.StatusNotFound, Code: CodeNothingRunning, Message: "the thread has no run in progress", Field: "thread"}
-	}
-	writeJSON(w, http.StatusAccepted, map[string]string{"status": "cancelling"})
-	return nil
 }

@@ -20,11 +20,12 @@ type Limits struct {
 	Messages int // messages of an input
 	Tools    int // tools that a client offers
 	Context  int // context items
+	Resume   int // resume entries
 }
 
 // DefaultLimits have these reasons: Temporal takes 2 MiB per payload, and the conversation travels in one beside the
 // agent's definition; ids travel percent-encoded in the headers of every entry; model providers take 128 tools.
-var DefaultLimits = Limits{Body: 1 << 20, ID: 512, Messages: 4000, Tools: 128, Context: 256}
+var DefaultLimits = Limits{Body: 1 << 20, ID: 512, Messages: 4000, Tools: 128, Context: 256, Resume: 256}
 
 // maxID keeps the ids of an entry, percent-encoded in its headers, well below what NATS takes as headers.
 const maxID = 2000
@@ -43,12 +44,30 @@ func (l Limits) withDefaults() Limits {
 	def(&l.Messages, DefaultLimits.Messages)
 	def(&l.Tools, DefaultLimits.Tools)
 	def(&l.Context, DefaultLimits.Context)
+	def(&l.Resume, DefaultLimits.Resume)
 	l.ID = min(l.ID, maxID)
 	return l
 }
 
-// readInput reads and checks the body of a POST.
+// readInput reads and checks a body that is a RunAgentInput.
 func (g *Gateway) readInput(w http.ResponseWriter, r *http.Request) (*agui.RunAgentInput, error) {
+	body, err := g.readBody(w, r)
+	if err != nil {
+		return nil, err
+	}
+	input, err := agui.DecodeInput(body)
+	if err != nil {
+		return nil, inputError(err)
+	}
+	if err := g.checkInput(input); err != nil {
+		return nil, err
+	}
+	g.warnUnknown(input)
+	return input, nil
+}
+
+// readBody reads the body of a POST, which is JSON.
+func (g *Gateway) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/json" {
 		return nil, &apiError{status: http.StatusUnsupportedMediaType, Code: CodeMediaType, Message: "the body must be sent as application/json", Field: "Content-Type"}
 	}
@@ -65,15 +84,7 @@ func (g *Gateway) readInput(w http.ResponseWriter, r *http.Request) (*agui.RunAg
 	if err != nil {
 		return nil, &apiError{status: http.StatusBadRequest, Code: CodeInvalidInput, Message: "the body ended early", Field: "body", cause: err}
 	}
-	input, err := agui.DecodeInput(body)
-	if err != nil {
-		return nil, inputError(err)
-	}
-	if err := g.checkInput(input); err != nil {
-		return nil, err
-	}
-	g.warnUnknown(input)
-	return input, nil
+	return body, nil
 }
 
 // warnUnknown notes what a later version of the protocol may have sent: nothing of it is an error, and nothing is done with
@@ -100,6 +111,7 @@ func (g *Gateway) checkInput(in *agui.RunAgentInput) error {
 	c.count("/messages", len(in.Messages), l.Messages)
 	c.count("/tools", len(in.Tools), l.Tools)
 	c.count("/context", len(in.Context), l.Context)
+	c.count("/resume", len(in.Resume), l.Resume)
 	for i, m := range in.Messages {
 		at := "/messages/" + strconv.Itoa(i) + "/"
 		c.id(at+"id", string(m.ID), l.ID)
@@ -107,6 +119,9 @@ func (g *Gateway) checkInput(in *agui.RunAgentInput) error {
 		for j, call := range m.ToolCalls {
 			c.id(at+"toolCalls/"+strconv.Itoa(j)+"/id", string(call.ID), l.ID)
 		}
+	}
+	for i, e := range in.Resume {
+		c.id("/resume/"+strconv.Itoa(i)+"/interruptId", string(e.InterruptID), l.ID)
 	}
 	if c.err != nil {
 		return c.err

@@ -106,6 +106,14 @@ type engine struct {
 	clock   int64
 	down    bool
 	onStart func(tenant string, input *agui.RunAgentInput, digest string)
+
+	// What the engine says of pauses. Without them no thread has one.
+	onResume   func(tenant, digest string, input *agui.RunAgentInput, by string) (agui.RunID, error)
+	onAnswer   func(tenant, thread string, answer agui.ResumeEntry, by string) (agui.RunID, error)
+	onWaiting  func(gateway.WaitingQuery) ([]gateway.WaitingThread, []byte, error)
+	onDescribe func(tenant, thread string) gateway.Thread
+	onCancel   func(thread string)
+	paused     bool // a start is refused
 }
 
 type execution struct {
@@ -125,6 +133,10 @@ func (e *engine) Start(_ context.Context, tenant, agent, queue, digest string, i
 		return false, errDown
 	}
 	e.asked++
+	if e.paused {
+		e.mu.Unlock()
+		return false, &gateway.Refusal{Code: gateway.CodeThreadPaused, Message: "the thread waits", Field: "/resume"}
+	}
 	key := tenant + "\x00" + string(in.ThreadID)
 	if x := e.threads[key]; x != nil && x.open {
 		e.mu.Unlock()
@@ -164,7 +176,42 @@ func (e *engine) Cancel(_ context.Context, tenant, thread string) (bool, error) 
 		return false, nil
 	}
 	e.cancels = append(e.cancels, thread)
+	if e.onCancel != nil {
+		go e.onCancel(thread)
+	}
 	return true, nil
+}
+
+func (e *engine) Resume(_ context.Context, tenant, digest string, in *agui.RunAgentInput, by string) (agui.RunID, error) {
+	do, err := e.onResume, e.Ready(context.Background())
+	switch {
+	case err != nil:
+		return "", err
+	case do == nil:
+		return "", &gateway.Refusal{Code: gateway.CodeNothingToResume, Message: "the thread waits for no answer", Field: "/resume"}
+	}
+	return do(tenant, digest, in, by)
+}
+
+func (e *engine) Answer(_ context.Context, tenant, thread string, answer agui.ResumeEntry, by string) (agui.RunID, error) {
+	if err := e.Ready(context.Background()); err != nil {
+		return "", err
+	}
+	return e.onAnswer(tenant, thread, answer, by)
+}
+
+func (e *engine) Describe(_ context.Context, tenant, thread string) (gateway.Thread, error) {
+	if err := e.Ready(context.Background()); err != nil || e.onDescribe == nil {
+		return gateway.Thread{Status: gateway.StatusNone}, err
+	}
+	return e.onDescribe(tenant, thread), nil
+}
+
+func (e *engine) Waiting(_ context.Context, q gateway.WaitingQuery) ([]gateway.WaitingThread, []byte, error) {
+	if err := e.Ready(context.Background()); err != nil {
+		return nil, nil, err
+	}
+	return e.onWaiting(q)
 }
 
 func (e *engine) Ready(context.Context) error {

@@ -34,10 +34,6 @@ func (g *Gateway) postRun(w http.ResponseWriter, r *http.Request, p Principal) e
 	if err != nil {
 		return err
 	}
-	if len(input.Resume) > 0 {
-		g.refuse(w, r, codeNothingToResume, messageNothingResume)
-		return nil
-	}
 	digest, err := digestOf(name, input)
 	if err != nil {
 		return err
@@ -56,7 +52,7 @@ func (g *Gateway) postRun(w http.ResponseWriter, r *http.Request, p Principal) e
 		if err := g.findRun(r.Context(), key); err != nil {
 			return err
 		}
-		return g.stream(w, r, key, 0, 0)
+		return g.begun(w, r, key, 0)
 	}
 	if err := g.refuseDraining(); err != nil {
 		return err
@@ -66,16 +62,36 @@ func (g *Gateway) postRun(w http.ResponseWriter, r *http.Request, p Principal) e
 			return err
 		}
 	}
-	switch started, err := g.start(r.Context(), p, name, digest, input, key); {
-	case errors.Is(err, errBusy):
-		g.refuse(w, r, codeThreadBusy, messageThreadBusy)
-		return nil
-	case err != nil:
-		return err
-	case started:
-		g.log.Info("run started", "agent", name, "thread_id", key.Thread, "run_id", key.Run, "principal", p.Subject)
+	run := key.Run
+	if len(input.Resume) > 0 {
+		run, err = g.resume(r.Context(), p, name, digest, input, key)
+	} else {
+		err = g.start(r.Context(), p, name, digest, input, key)
 	}
-	return g.stream(w, r, key, after, 0)
+	if refused, ok := errors.AsType[*Refusal](err); ok {
+		return g.refuse(w, r, refused)
+	}
+	if err != nil {
+		return err
+	}
+	if run != key.Run { // which has begun before
+		key.Run, after = run, 0
+	}
+	return g.begun(w, r, key, after)
+}
+
+// begun answers for a run that was accepted: with its events behind after, or with where they are.
+func (g *Gateway) begun(w http.ResponseWriter, r *http.Request, key eventbus.RunKey, after uint64) error {
+	if !async(r) {
+		return g.stream(w, r, key, after, 0)
+	}
+	g.untilFound(r.Context(), key)
+	at := eventsPath(key)
+	w.Header().Set("Location", at)
+	w.Header().Set("Preference-Applied", respondAsync)
+	w.Header().Add("Vary", "Prefer")
+	writeJSON(w, http.StatusAccepted, begunView{ThreadID: key.Thread, RunID: key.Run, Events: at})
+	return nil
 }
 
 // digestOf names an input, so that a repeated request is known and another one under the same run id is not taken for it.
@@ -127,49 +143,47 @@ func runIDUsed() error {
 	return &apiError{status: http.StatusConflict, Code: CodeRunIDUsed, Message: "the run id belongs to a run with another input; every run needs an id of its own", Field: "/runId"}
 }
 
-var errBusy = errors.New("thread is busy")
-
-// start starts the run. It reports false when an equal request has started it already. A thread whose run has ended but
-// whose execution has not closed yet is waited for: a client may post its next run the instant it reads the terminal
-// event.
-func (g *Gateway) start(ctx context.Context, p Principal, agent, digest string, input *agui.RunAgentInput, key eventbus.RunKey) (bool, error) {
+// start starts the run, unless an equal request has started it already. A thread whose run has ended but whose execution
+// has not closed yet is waited for: a client may post its next run the instant it reads the terminal event.
+func (g *Gateway) start(ctx context.Context, p Principal, agent, digest string, input *agui.RunAgentInput, key eventbus.RunKey) error {
 	deadline := time.Now().Add(g.endingFor)
 	for pause := endingPause; ; pause = min(pause*2, endingPauseMost) {
 		a, err := g.agent(agent)
 		if err != nil {
-			return false, err
+			return err
 		}
 		started, err := g.runs.Start(ctx, p.Tenant, agent, a.TaskQueue, digest, input)
-		if refused := (interface{ Refused() bool })(nil); errors.As(err, &refused) && refused.Refused() {
-			return false, fmt.Errorf("the engine does not accept the run: %w", err)
+		if _, refused := errors.AsType[*Refusal](err); refused {
+			return err
 		}
 		if err != nil {
-			return false, engineAway(err)
+			return engineError(err)
 		}
 		if started {
-			return true, nil
+			g.log.Info("run started", "agent", agent, "thread_id", key.Thread, "run_id", key.Run, "principal", p.Subject)
+			return nil
 		}
 		run, other, _, open, err := g.runs.Current(ctx, p.Tenant, key.Thread)
 		switch {
 		case err != nil:
-			return false, engineAway(err)
+			return engineAway(err)
 		case run == key.Run && other == digest:
-			return false, nil
+			return nil
 		case run == key.Run:
-			return false, runIDUsed()
+			return runIDUsed()
 		case !open:
 			continue // it closed between the two calls
 		}
 		ending, err := g.ended(ctx, eventbus.RunKey{Tenant: key.Tenant, Thread: key.Thread, Run: run})
 		if err != nil {
-			return false, err
+			return err
 		}
 		if !ending || time.Now().After(deadline) {
-			return false, errBusy
+			return &Refusal{Code: CodeThreadBusy, Message: messageThreadBusy}
 		}
 		select {
 		case <-ctx.Done():
-			return false, ctx.Err()
+			return ctx.Err()
 		case <-time.After(pause):
 		}
 	}
@@ -228,8 +242,14 @@ func (g *Gateway) closeOrphan(ctx context.Context, key eventbus.RunKey) error {
 	if open && run == key.Run {
 		return nil
 	}
-	if ended, err := g.ended(ctx, key); err != nil || ended {
-		return err
+	state, err := g.bus.Run(ctx, key)
+	switch {
+	case errors.Is(err, eventbus.ErrUnknownRun) && open:
+		return nil // it may be one that answers have opened, and that is yet to begin
+	case err == nil && state.Terminal:
+		return nil
+	case err != nil && !errors.Is(err, eventbus.ErrUnknownRun):
+		return logError(err)
 	}
 	g.log.Warn("run has no end in the log and no execution, closing it", "thread_id", key.Thread, "run_id", key.Run)
 	return g.bus.CloseRun(ctx, key, started, &agui.RunError{Message: messageRunLost, Code: new(codeRunLost)})

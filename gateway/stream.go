@@ -2,11 +2,13 @@ package gateway
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
 	"time"
 
+	"github.com/holdfast-dev/holdfast/agui"
 	"github.com/holdfast-dev/holdfast/eventbus"
 )
 
@@ -189,10 +191,24 @@ func (g *Gateway) lost(ctx context.Context, key eventbus.RunKey) bool {
 	return lost
 }
 
-// refuse answers with a stream whose only event is RUN_ERROR. It enters no log and has no id.
-func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, code, message string) {
+// refuse answers with a stream whose only event is RUN_ERROR. It enters no log and has no id. Who has asked for no stream
+// gets an HTTP error.
+func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, refused *Refusal) error {
+	g.log.Info("run refused", "path", r.Pattern, "code", refused.Code)
+	if async(r) {
+		return refused.api()
+	}
+	event := &agui.RunError{Message: refused.Message, Code: &refused.Code}
+	if refused.Field != "" {
+		ours, err := json.Marshal(map[string]string{"field": refused.Field})
+		if err != nil {
+			return err
+		}
+		event.Metadata = agui.Metadata{"holdfast": ours}
+	}
 	out := newResponse(w, r, g.writeTimeout)
 	if out.open() == nil {
-		out.end(code, message)
+		_ = out.events([]agui.Event{event}) // the client is gone if this fails
 	}
+	return nil
 }

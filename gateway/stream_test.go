@@ -197,7 +197,8 @@ func TestUnknownRoutes(t *testing.T) {
 	r := newRig(t)
 	for route, allowed := range map[string]string{
 		"GET /": "", "GET /agent": "", "GET /threads/t1/runs/r1": "", "GET /threads": "", "GET /agents/clerk/x": "", "GET /agents/": "",
-		"GET /%2e%2e/etc/passwd": "", "POST /": "", "DELETE /threads/t1": "",
+		"GET /%2e%2e/etc/passwd": "", "POST /": "", "GET /interrupts/": "", "GET /threads/t1/interrupts": "",
+		"DELETE /threads/t1": "GET, HEAD", "POST /interrupts": "GET, HEAD", "GET /threads/t1/interrupts/i1": "POST",
 		"DELETE /agents/clerk": "GET, HEAD, POST", "PUT /agents/clerk": "GET, HEAD, POST", "OPTIONS /agents/clerk": "GET, HEAD, POST",
 		"GET /threads/t1/cancel": "POST", "GET /agents/clerk/connect": "POST", "POST /agents": "GET, HEAD", "PATCH /healthz": "GET, HEAD",
 		"POST /threads/t1/runs/r1/events": "GET, HEAD", "POST /threads/t1/events": "GET, HEAD",

@@ -110,11 +110,15 @@ func (g *Gateway) connect(w http.ResponseWriter, r *http.Request, p Principal) e
 	if err != nil {
 		return err
 	}
+	told := fold.Attach()
+	if end, finished := told[len(told)-1].(*agui.RunFinished); finished {
+		told[len(told)-1] = g.stillOpen(ctx, key, end)
+	}
 	out := newResponse(w, r, g.writeTimeout)
 	if out.open() != nil {
 		return nil
 	}
-	if err := out.events(fold.Attach()); err != nil {
+	if err := out.events(told); err != nil {
 		g.cut(r, key, err)
 	}
 	if ended {

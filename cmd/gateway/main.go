@@ -24,6 +24,7 @@ import (
 	"github.com/holdfast-dev/holdfast/cmd/internal/process"
 	"github.com/holdfast-dev/holdfast/eventbus"
 	"github.com/holdfast-dev/holdfast/gateway"
+	"github.com/holdfast-dev/holdfast/gateway/engine"
 	"github.com/holdfast-dev/holdfast/workflows"
 )
 
@@ -179,7 +180,7 @@ func run(ctx context.Context) error {
 	}
 	go ensureSearchAttributes(ctx, tc, namespace, log)
 
-	g := gateway.New(bus, workflows.NewClient(tc), directory, opt)
+	g := gateway.New(bus, engine.New(workflows.NewClient(tc)), directory, opt)
 	return serve(ctx, listener, g, log)
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/holdfast-dev/holdfast/agent/tool"
 	"github.com/holdfast-dev/holdfast/eventbus"
 	"github.com/holdfast-dev/holdfast/gateway"
+	"github.com/holdfast-dev/holdfast/gateway/engine"
 	"github.com/holdfast-dev/holdfast/worker"
 	"github.com/holdfast-dev/holdfast/workflows"
 )
@@ -175,7 +176,7 @@ func childGateway(ctx context.Context, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	g := gateway.New(bus, workflows.NewClient(tc), directory, gateway.Options{Logger: log})
+	g := gateway.New(bus, engine.New(workflows.NewClient(tc)), directory, gateway.Options{Logger: log})
 	return serve(ctx, g, control, g.Drain)
 }
 
