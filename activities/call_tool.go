@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/holdfast-dev/holdfast/agent/tool"
 	"github.com/holdfast-dev/holdfast/agent/tool/receipt"
@@ -32,8 +33,9 @@ func (s *Set) callTool(ctx context.Context, in CallToolInput) (ToolOutcome, erro
 	}
 	// The tool is stopped when its lane is in other hands.
 	working, stop := context.WithCancel(ctx)
+	v := &voice{set: s, in: in, attempt: ctx, working: working, stop: stop}
+	defer v.watching.Wait()
 	defer stop()
-	v := &voice{set: s, in: in, attempt: ctx, stop: stop}
 	if in.State != nil {
 		v.lease = &tool.Lease{Document: in.State.Document, Published: in.State.Published, Write: in.State.Write}
 	}
@@ -68,7 +70,29 @@ func (s *Set) callTool(ctx context.Context, in CallToolInput) (ToolOutcome, erro
 		}
 		out.Leaf = leaf.String()
 	}
-	return out, nil
+	return fitting(out, in.Call.Name)
+}
+
+// maxOutcome is the largest JSON of an outcome, in bytes: Temporal refuses payloads above 2 MiB, and refuses them for good.
+const maxOutcome = 1_800_000
+
+// fitting returns an outcome that can be recorded. One that is too large becomes an error, because a refusal by the engine
+// would make the outcome unknown.
+func fitting(out ToolOutcome, name string) (ToolOutcome, error) {
+	var data bytes.Buffer
+	encoder := json.NewEncoder(&data)
+	encoder.SetEscapeHTML(false) // as it is recorded
+	if err := encoder.Encode(out); err != nil {
+		return ToolOutcome{}, fmt.Errorf("encode outcome: %w", err)
+	}
+	if data.Len() <= maxOutcome {
+		return out, nil
+	}
+	return ToolOutcome{
+		Error: fmt.Sprintf("The tool %s has run, but what it returned can't be kept: with its files and the state it has %d bytes, and at most %d can be recorded.",
+			name, data.Len(), maxOutcome),
+		Emitted: out.Emitted, Unsettled: out.Unsettled,
+	}, nil
 }
 
 // failed is the outcome of a call that went wrong, or the error that asks for another attempt.
@@ -99,13 +123,15 @@ type voice struct {
 	set     *Set
 	in      CallToolInput
 	attempt context.Context // of the activity //nolint:containedctx // the lane outlives the call that opens it
+	working context.Context // of the tool //nolint:containedctx // as above
 	stop    context.CancelFunc
 	lease   *tool.Lease
 	base    json.RawMessage // the state that the client was shown again
 
-	lane  *eventbus.Lane
-	err   error // that ended it
-	wrote bool  // more than the outbox
+	lane     *eventbus.Lane
+	err      error // that ended it
+	wrote    bool  // more than the outbox
+	watching sync.WaitGroup
 }
 
 func (v *voice) call() *tool.Call {
@@ -137,6 +163,15 @@ func (v *voice) open(ctx context.Context) error {
 		return err
 	}
 	v.lane = lane
+	v.watching.Go(func() {
+		select {
+		case <-lane.Failed():
+			if final(lane.Err()) {
+				v.stop() // whether or not it has more to say
+			}
+		case <-v.working.Done():
+		}
+	})
 	own := attempt(v.attempt) > 1
 	v.wrote = v.wrote || own // at least the claim
 	if err := closeInherited(ctx, lane, own); err != nil || v.lease == nil || !lane.LeftState() {

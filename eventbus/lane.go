@@ -61,7 +61,8 @@ type Lane struct {
 	ctx    context.Context // of publishing; ends with Close
 	cancel context.CancelFunc
 
-	wake chan struct{} // for an idle committer
+	wake   chan struct{} // for an idle committer
+	failed chan struct{} // closed when err was set by the committer
 
 	mu        sync.Mutex
 	moved     chan struct{} // closed and replaced when pending shrank, or err was set
@@ -121,6 +122,7 @@ func (b *Bus) OpenLane(ctx context.Context, cfg LaneConfig) (*Lane, error) {
 		generation: cfg.Generation.String(),
 		moved:      make(chan struct{}),
 		wake:       make(chan struct{}, 1),
+		failed:     make(chan struct{}),
 		unclaimed:  true,
 	}
 	ids := len(l.thread) + len(l.run) + len(cfg.Execution) + len(cfg.Writer)
@@ -386,6 +388,7 @@ func (l *Lane) commit() {
 		if err != nil && l.err == nil {
 			l.err = fmt.Errorf("append to lane %s of %s: %w", l.cfg.Lane, l.cfg.Run, err)
 			l.pending, l.bytes = nil, 0
+			close(l.failed)
 		}
 		l.signal()
 		l.mu.Unlock()
@@ -562,6 +565,10 @@ func (l *Lane) landed(cp Checkpoint, seq uint64) {
 	cp.Sequence = seq
 	l.appended, l.nextOpen, l.nextText, l.unclaimed = cp, cp.Open, cp.open, false
 }
+
+// Failed is closed when an append has failed, so that whoever writes learns of it without writing on: Err says why. It is
+// not closed by Close.
+func (l *Lane) Failed() <-chan struct{} { return l.failed }
 
 // Err returns the error that ended the lane, or nil.
 func (l *Lane) Err() error {

@@ -9,6 +9,37 @@ import (
 	"github.com/holdfast-dev/holdfast/agui"
 )
 
+// A writer that waits for something else learns that it was fenced without writing on.
+func TestLaneTellsThatItHasFailed(t *testing.T) {
+	t.Parallel()
+	b := newBus(t)
+	ctx := testContext(t)
+	l := openLane(t, b, writing(1))
+	if err := errors.Join(l.Append(ctx, delta("a")), l.Flush(ctx)); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-l.Failed():
+		t.Error("it has failed")
+	default:
+	}
+	write(t, b, writing(2), delta("b"))
+	if err := l.Append(ctx, delta("late")); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-l.Failed():
+	case <-ctx.Done():
+		t.Fatal("nobody was told")
+	}
+	if err := l.Err(); !errors.Is(err, ErrFenced) {
+		t.Errorf("it failed with %v", err)
+	}
+	if err := l.Close(ctx); !errors.Is(err, ErrFenced) {
+		t.Errorf("close: %v", err)
+	}
+}
+
 // A tool leaves agents, their steps and state behind. Steps of different agents may have one name.
 func TestCheckpointTellsWhatAToolLeft(t *testing.T) {
 	t.Parallel()

@@ -114,6 +114,9 @@ func (c *Call) Data(ctx context.Context, id, name string, value any) error {
 // held against the protocol, so that a tool can't break the stream: what it opens it
 // has to close, and what it leaves open is closed when its function returns. It
 // takes the event over.
+//
+// Messages that a tool shows like this are no part of the conversation: the model
+// does not read them, and a later snapshot of the messages drops them.
 func (c *Call) Emit(ctx context.Context, e agui.Event) error {
 	if err := allowed(e); err != nil {
 		return err
