@@ -73,6 +73,7 @@ func (s *Set) Register(r worker.ActivityRegistry) {
 	r.RegisterActivityWithOptions(s.CallTool, activity.RegisterOptions{Name: NameCallTool})
 	r.RegisterActivityWithOptions(s.Publish, activity.RegisterOptions{Name: NamePublish})
 	r.RegisterActivityWithOptions(s.SumUp, activity.RegisterOptions{Name: NameSumUp})
+	r.RegisterActivityWithOptions(s.Decide, activity.RegisterOptions{Name: NameDecide})
 }
 
 // beat sends heartbeats with the details until stop is called.

@@ -95,6 +95,11 @@ type CallToolInput struct {
 	Parent agui.MessageID `json:"parent,omitempty"`
 	// Mute shows nothing of what the tool emits but changes of the state.
 	Mute bool `json:"mute,omitempty"`
+	// First is the run that the call began in, if that is another: its idempotency key is of that run.
+	First agui.RunID `json:"first,omitempty"`
+	// Memo is what the tool has noted in earlier entries, and Answers are those to what it asked.
+	Memo    map[string]json.RawMessage `json:"memo,omitempty"`
+	Answers []agui.ResumeEntry         `json:"answers,omitempty"`
 }
 
 // Lease is the state document in the hands of one call.

@@ -57,6 +57,11 @@ type Agent struct {
 	Limits Limits
 	// View is what of its runs clients see; the zero value shows everything.
 	View View
+	// Approvals says for which calls a person is asked first; for none if zero.
+	Approvals Approvals
+	// KeepHistory has threads keep their conversation: a client may send what is new, and
+	// the model knows the rest. Otherwise what the client sends is the conversation.
+	KeepHistory bool
 	// Run is the agent's own code, a [Func]; nil is the standard loop of model turns
 	// and tool calls.
 	Run Program
@@ -94,6 +99,7 @@ func (a Agent) Validate() error {
 	}
 	found = append(found, a.Limits.validate()...)
 	found = append(found, a.View.validate()...)
+	found = append(found, a.Approvals.validate(func(name string) bool { _, known := first[name]; return known })...)
 	if a.Run != nil && a.Run.missing() {
 		found = append(found, errors.New("run: no function"))
 	}

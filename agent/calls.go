@@ -16,6 +16,12 @@ const (
 	textUnknownTool = "There is no tool of this name."
 	textCut         = "The call was not carried out: its arguments are not one complete JSON object. Send the call again with complete arguments."
 	textCancelled   = "The run was cancelled before this call had a result."
+	textDenied      = "The user denied this call. It was not carried out."
+	textAbandoned   = "Nobody decided whether this call may be carried out. It was not carried out."
+	textExpired     = "Nobody agreed in time."
+	textSkipped     = "Whether this call took effect is not known, and it was not run again."
+	textHappened    = "The call took effect. Its result is not known."
+	textGone        = "The tool is not available any more. The call was not carried out."
 )
 
 // Outcome is what became of a call.
@@ -30,6 +36,10 @@ type Outcome struct {
 	Failed, Retryable bool
 	// Pending says that the call is the client's to answer, in the next run.
 	Pending bool
+	// Waiting says that the call waits for a person, and that the run has to end with
+	// the interrupts that say so: see [RunContext.Interrupts]. Only agents without code of
+	// their own meet it; in the others CallTools returns when there is an answer.
+	Waiting bool
 }
 
 // Decode reads a result that is JSON.
@@ -73,6 +83,9 @@ func (rc *RunContext[S]) CallTool(ctx workflow.Context, c model.ToolCall, opts .
 // client: its outcome is Pending. What a tool does wrong, and a name that nobody knows,
 // is an outcome that the model reads; an error ends the run.
 //
+// A call for which the agent's [Approvals] ask a person waits, while the others run. If
+// it is denied the model reads so.
+//
 // The results are in the conversation in the order of the calls, and behind them what
 // the tools returned for the model only.
 func (rc *RunContext[S]) CallTools(ctx workflow.Context, calls []model.ToolCall, opts ...CallOption) ([]Outcome, error) {
@@ -85,13 +98,14 @@ func (rc *RunContext[S]) CallTools(ctx workflow.Context, calls []model.ToolCall,
 			return nil, err
 		}
 	}
-	if len(b.orders) > 0 {
-		if err := rc.r.host.CallTools(ctx, b.orders, b.done); err != nil {
-			return nil, err
-		}
+	if err := b.gate(ctx); err != nil {
+		return nil, err
 	}
-	b.aside()
-	return b.outcomes, nil
+	if err := b.carryOut(ctx); err != nil {
+		return nil, err
+	}
+	rc.r.left = append(rc.r.left, Pending(b.outcomes)...)
+	return b.outcomes, b.await(ctx)
 }
 
 // batch is the calls of one turn.
@@ -102,8 +116,28 @@ type batch[S any] struct {
 	after    agui.MessageID // the message that holds the calls
 
 	orders  []Order
-	handles []*ToolCall[S] // of the orders
-	places  []int          // of the orders among the calls
+	handles []answering // of the orders
+	places  []int       // of the orders among the calls
+}
+
+// answering is a call that gets a result.
+type answering interface {
+	ID() agui.ToolCallID
+	ResultMessageID() agui.MessageID
+	Answer(agui.Content, agui.Metadata) (agui.MessageID, error)
+	// Close leaves it without one.
+	Close() error
+}
+
+// carryOut has the orders carried out.
+func (b *batch[S]) carryOut(ctx workflow.Context) error {
+	if len(b.orders) > 0 {
+		if err := b.rc.r.host.CallTools(ctx, b.orders, b.done); err != nil {
+			return err
+		}
+	}
+	b.aside()
+	return nil
 }
 
 // begin shows a call, and ends it if there is nothing to carry out.
@@ -133,7 +167,7 @@ func (b *batch[S]) begin(i int, c model.ToolCall, o callOptions) error {
 	case c.Incomplete:
 		return b.refuse(i, call, textCut)
 	case ours:
-		b.order(i, c, call, def)
+		b.order(i, call, b.rc.order(c, call.ToolCall.MessageID(), rc.scope.SubagentRunID(), def))
 		return nil
 	case offered:
 		b.outcomes[i].Pending, b.outcomes[i].MessageID = true, ""
@@ -142,33 +176,37 @@ func (b *batch[S]) begin(i int, c model.ToolCall, o callOptions) error {
 	return b.refuse(i, call, textUnknownTool)
 }
 
-func (b *batch[S]) refuse(i int, call *ToolCall[S], text string) error {
+func (b *batch[S]) refuse(i int, call answering, text string) error {
 	b.outcomes[i].Failed, b.outcomes[i].Content = true, agui.Text(text)
 	_, err := call.Answer(agui.Text(text), metadata(nil, []byte(`{"error":true}`)))
 	return err
 }
 
-func (b *batch[S]) order(i int, c model.ToolCall, call *ToolCall[S], def ToolDefinition) {
-	rc := b.rc
-	order := Order{Call: c, Tool: def, Parent: call.ToolCall.MessageID(), Lease: func() (*Lease, error) { return rc.lease(def.MutatesState) }}
-	order.Subagent, order.Mute = rc.r.view.attribution(rc.scope.SubagentRunID())
-	order.Mute = order.Mute || rc.r.view.hides(c.Name)
-	b.orders, b.handles, b.places = append(b.orders, order), append(b.handles, call), append(b.places, i)
+func (b *batch[S]) order(i int, call answering, o Order) {
+	b.orders, b.handles, b.places = append(b.orders, o), append(b.handles, call), append(b.places, i)
+}
+
+func (rc *RunContext[S]) order(c model.ToolCall, parent agui.MessageID, owner *agui.SubagentRunID, def ToolDefinition) Order {
+	o := Order{Call: c, Tool: def, Parent: parent, Lease: func() (*Lease, error) { return rc.lease(def.MutatesState) }}
+	o.Subagent, o.Mute = rc.r.view.attribution(owner)
+	o.Mute = o.Mute || rc.r.view.hides(c.Name)
+	return o
 }
 
 // done ends the n-th order.
-func (b *batch[S]) done(_ workflow.Context, n int, r Reply) error {
+func (b *batch[S]) done(ctx workflow.Context, n int, r Reply) error {
 	i, call, order := b.places[n], b.handles[n], b.orders[n]
 	out := &b.outcomes[i]
+	if r.Unknown && b.rc.r.origin.Definition.Approvals.AskUnknown {
+		return b.ask(ctx, n, r)
+	}
 	out.Content, out.Retryable = r.Content, r.Retryable
 	if r.Error != "" {
 		// A client builds no error from events, so it is told in the content, which both sides hold alike.
 		out.Failed, out.Content = true, agui.Text(r.Error)
 	}
-	if order.Tool.MutatesState {
-		if err := b.rc.settle(r); err != nil {
-			return err
-		}
+	if err := b.giveBack(order, r); err != nil {
+		return err
 	}
 	if p, promoted := b.rc.r.view.promotion(order.Call.Name); promoted && !out.Failed {
 		shown, err := b.rc.promote(out.Content)
@@ -185,6 +223,14 @@ func (b *batch[S]) done(_ workflow.Context, n int, r Reply) error {
 	}
 	_, err := call.Answer(out.Content, b.rc.r.receipt(r))
 	return err
+}
+
+// giveBack takes the state back from the tool of an order.
+func (b *batch[S]) giveBack(o Order, r Reply) error {
+	if !o.Tool.MutatesState {
+		return nil
+	}
+	return b.rc.settle(r)
 }
 
 // aside puts what the tools returned for the model only behind the results.

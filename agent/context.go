@@ -43,7 +43,7 @@ func newContext[S any](r *run) (*RunContext[S], error) {
 		return nil, err
 	}
 	rc := &RunContext[S]{r: r, scope: r.root, state: state}
-	r.restate = state.restate
+	r.restate, r.document = state.restate, state.document
 	return rc, nil
 }
 
@@ -106,9 +106,18 @@ func (rc *RunContext[S]) Tool(name string) (agui.Tool, bool) {
 	return rc.Tools()[i], true
 }
 
-// Resume are the answers to the interrupts of the run before; empty unless this one
-// resumes.
-func (rc *RunContext[S]) Resume() []agui.ResumeEntry { return rc.r.origin.Input.Resume }
+// Resume are the answers to the interrupts of the runs before, as they were accepted;
+// empty unless this one resumes.
+func (rc *RunContext[S]) Resume() []agui.ResumeEntry {
+	if !rc.r.origin.Resumed {
+		return rc.r.origin.Input.Resume
+	}
+	var entries []agui.ResumeEntry
+	for _, g := range rc.r.given {
+		entries = append(entries, g.Entry)
+	}
+	return entries
+}
 
 // ResumeFor is the answer to one interrupt.
 func (rc *RunContext[S]) ResumeFor(id agui.InterruptID) (agui.ResumeEntry, bool) {
@@ -198,12 +207,7 @@ func (rc *RunContext[S]) SafePoint(ctx workflow.Context) error {
 	if rc.r.busy() {
 		return nil
 	}
-	return rc.r.host.ContinueAsNew(ctx, func() (Checkpoint, error) {
-		cp := rc.r.checkpoint()
-		state, err := encode(rc.state.value)
-		cp.State, cp.Published = state, rc.state.published
-		return cp, err
-	})
+	return rc.r.host.ContinueAsNew(ctx, rc.r.checkpoint)
 }
 
 // Turns is how often the run has asked a model.

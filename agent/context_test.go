@@ -34,6 +34,10 @@ func (m *memory) CallTools(workflow.Context, []agent.Order, func(workflow.Contex
 	return errMemory
 }
 
+func (m *memory) Decide(workflow.Context, []agent.ApprovalCall) ([]bool, error) {
+	return nil, errMemory
+}
+
 func (m *memory) ContinueAsNew(workflow.Context, func() (agent.Checkpoint, error)) error { return nil }
 
 type board struct {

@@ -28,6 +28,9 @@ type Definition struct {
 	Fallbacks  []string      `json:"fallbacks,omitempty"`
 	Output     *model.Output `json:"output,omitempty"`
 	Compaction Compaction    `json:"compaction,omitzero"`
+
+	Approvals   ApprovalRules `json:"approvals,omitzero"`
+	KeepHistory bool          `json:"keepHistory,omitempty"`
 }
 
 // ToolDefinition is a tool as a run knows it.
@@ -38,6 +41,8 @@ type ToolDefinition struct {
 	Timeout time.Duration `json:"timeout"`
 	// MutatesState says that calls get the state document for themselves.
 	MutatesState bool `json:"mutatesState,omitempty"`
+	// Approval says when a person is asked about a call.
+	Approval ApprovalRule `json:"approval,omitzero"`
 }
 
 // Definition returns the agent's definition. It shares no memory with the agent.
@@ -50,7 +55,7 @@ func (a Agent) Definition() Definition {
 		if spec.Timeout <= 0 {
 			spec.Timeout = tool.DefaultTimeout
 		}
-		tools = append(tools, ToolDefinition{Tool: told, Effect: spec.Effect, Timeout: spec.Timeout, MutatesState: spec.MutatesState})
+		tools = append(tools, ToolDefinition{Tool: told, Effect: spec.Effect, Timeout: spec.Timeout, MutatesState: spec.MutatesState, Approval: approvalRule(spec.Approval)})
 	}
 	return Definition{
 		Name:         a.Name,
@@ -64,6 +69,8 @@ func (a Agent) Definition() Definition {
 		Fallbacks:    slices.Clone(a.Fallbacks),
 		Output:       output(a.Output),
 		Compaction:   a.Compaction,
+		Approvals:    a.Approvals.rules(),
+		KeepHistory:  a.KeepHistory,
 	}
 }
 

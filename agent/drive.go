@@ -18,6 +18,14 @@ type End struct {
 	Failure *Error
 	// Cancelled says that it was cancelled, however the client was told of it.
 	Cancelled bool
+	// Left is what the run leaves: what the thread may keep, and what a run that goes on
+	// where this one has paused begins with.
+	Left Checkpoint
+}
+
+// Paused tells whether the run waits for answers.
+func (e End) Paused() bool {
+	return e.Outcome != nil && e.Outcome.Type == agui.OutcomeInterrupt && e.Failure == nil
 }
 
 // Drive runs a program on a host, from RUN_STARTED to the terminal event, of which
@@ -28,7 +36,10 @@ type End struct {
 // events; there is no terminal event then.
 func Drive(ctx workflow.Context, h Host, o Origin, p Program) (End, error) {
 	r := newRun(h, o, func() bool { return ctx.Err() != nil })
-	if o.Checkpoint == nil {
+	if k, ok := h.(Keeper); ok {
+		k.Watch(r.checkpoint)
+	}
+	if o.Checkpoint == nil || o.Resumed {
 		if err := r.begin(); err != nil {
 			return End{}, err
 		}
@@ -37,7 +48,14 @@ func Drive(ctx workflow.Context, h Host, o Origin, p Program) (End, error) {
 	if workflow.IsContinueAsNewError(err) {
 		return End{}, err
 	}
-	return r.finish(ctx, outcome, err)
+	end, err := r.finish(ctx, outcome, err)
+	if err != nil {
+		return End{}, err
+	}
+	if end.Left, err = r.checkpoint(); err != nil {
+		workflow.GetLogger(ctx).Warn("the state is lost: it can't be encoded", "run_id", o.Input.RunID, "error", err)
+	}
+	return end, nil
 }
 
 func (r *run) finish(ctx workflow.Context, outcome *agui.Outcome, err error) (End, error) {
@@ -52,8 +70,10 @@ func (r *run) finish(ctx workflow.Context, outcome *agui.Outcome, err error) (En
 	if outcome == nil {
 		outcome = agui.Success()
 	}
-	if outcome.Type == agui.OutcomeInterrupt && len(outcome.Interrupts) == 0 {
-		return r.fail(ctx, &Error{Code: CodeProtocol, Message: "The agent asked for an interrupt without saying for which."})
+	if outcome.Type == agui.OutcomeInterrupt {
+		if outcome, err = r.pause(outcome); err != nil {
+			return r.fail(ctx, err)
+		}
 	}
 	terminal := &agui.RunFinished{ThreadID: r.origin.Input.ThreadID, RunID: r.origin.Input.RunID, Outcome: outcome}
 	if outcome.Type == agui.OutcomeSuccess {
@@ -84,7 +104,7 @@ func (r *run) terminate(e *Error) (End, error) {
 
 // cancel closes everything and ends the run as the client's version has it.
 func (r *run) cancel() (End, error) {
-	var restated []agui.Event
+	restated := r.answerParked()
 	if r.restate != nil {
 		if e, err := r.restate(); err == nil && e != nil {
 			restated = append(restated, e)

@@ -37,8 +37,24 @@ func (f Func[S]) run(ctx workflow.Context, r *run) (*agui.Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
+	if r.origin.Resumed {
+		if waits, err := rc.resume(ctx); err != nil || waits != nil {
+			return waits, err
+		}
+	}
 	return f(ctx, rc)
 }
 
 // Standard is the program of agents that bring none: [Loop], over a state of any form.
-func Standard() Program { return Func[json.RawMessage](Loop[json.RawMessage]) }
+func Standard() Program { return standard{} }
+
+// standard pauses by ending: what it was about is in its checkpoint, and whatever worker
+// is there when the answer comes goes on.
+type standard struct{}
+
+func (standard) missing() bool { return false }
+
+func (standard) run(ctx workflow.Context, r *run) (*agui.Outcome, error) {
+	r.parks = true
+	return Func[json.RawMessage](Loop[json.RawMessage]).run(ctx, r)
+}

@@ -32,9 +32,20 @@ type Host interface {
 	// ended or one of them must end the run. What done appends is in the log before
 	// anybody is kept waiting by the calls that go on.
 	CallTools(ctx workflow.Context, orders []Order, done func(ctx workflow.Context, i int, r Reply) error) error
+	// Decide asks policy functions for which of the calls a person has to be asked. A
+	// function that fails asks.
+	Decide(ctx workflow.Context, calls []ApprovalCall) ([]bool, error)
 	// ContinueAsNew goes on with an empty history, if that is due: then it returns the
 	// error that the agent's function has to return. Nil means: go on here.
 	ContinueAsNew(ctx workflow.Context, cp func() (Checkpoint, error)) error
+}
+
+// Keeper is a [Host] that tells others how a run stands, and keeps it while it waits.
+type Keeper interface {
+	// Watch brings what says how the run stands. It may be asked between any two steps.
+	Watch(stands func() (Checkpoint, error))
+	// CanKeep is nil if what a run has to take along is not too much.
+	CanKeep(Checkpoint) error
 }
 
 // Origin is what a run starts from.
@@ -47,8 +58,19 @@ type Origin struct {
 	RootRunID agui.RunID
 	// Metadata goes with RUN_STARTED.
 	Metadata agui.Metadata
-	// Checkpoint is set when the run has started before.
+	// Checkpoint is set when the run has started before, and when it goes on where
+	// another has paused.
 	Checkpoint *Checkpoint
+	// Resumed says that the run goes on where the checkpoint's has paused. Responses are
+	// the answers to its questions.
+	Resumed   bool
+	Responses []Response
+	// Conversation and State are what the thread has kept of them. They are used where
+	// the input brings none.
+	Conversation []agui.Message
+	State        json.RawMessage
+	// Remembered are the decisions that stand.
+	Remembered []Remembered
 }
 
 // Checkpoint is what a run takes along between two turns, with nothing open. It is
@@ -69,6 +91,16 @@ type Checkpoint struct {
 	State     json.RawMessage `json:"state,omitempty"`
 	Published json.RawMessage `json:"published,omitempty"`
 	Result    json.RawMessage `json:"result,omitempty"`
+
+	// Questions are open, and Parked are the calls that wait for their answers. Left are
+	// calls of the same turn that are the client's to answer.
+	Questions []Question        `json:"questions,omitempty"`
+	Parked    []Parked          `json:"parked,omitempty"`
+	Left      []agui.ToolCallID `json:"left,omitempty"`
+	// Given are answers that wait for others.
+	Given []Response `json:"given,omitempty"`
+	// Remembered are the decisions that stand for the calls to come.
+	Remembered []Remembered `json:"remembered,omitempty"`
 }
 
 // Aside is a message that the model reads and the client does not.
@@ -112,6 +144,14 @@ type Order struct {
 	// Subagent is the attribution of what is shown; Mute shows nothing but the state.
 	Subagent *agui.SubagentRunID
 	Mute     bool
+	// Run is the run in which the call began, if that is not this one. Entry counts how
+	// often the tool was called for it, from 1.
+	Run   agui.RunID
+	Entry int
+	// Memo is what the tool has noted before it was suspended, and Answers are those to
+	// its questions.
+	Memo    map[string]json.RawMessage
+	Answers []agui.ResumeEntry
 	// Lease is asked right before the call begins for the state that it may see.
 	Lease func() (*Lease, error)
 }
@@ -135,6 +175,8 @@ type Reply struct {
 	Retryable bool
 	// Lost says that the call did not return, or may have shown more than it knows.
 	Lost bool
+	// Unknown says that it may have taken effect or not, and can't be repeated.
+	Unknown bool
 	// State is the document as the call left it, Published what the client was last
 	// shown of it; nil for no change.
 	State, Published json.RawMessage

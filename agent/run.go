@@ -35,12 +35,22 @@ type run struct {
 	leaves []string
 	result json.RawMessage
 
+	// parks says that calls that wait end the run; otherwise they are waited for.
+	parks      bool
+	questions  []Question
+	parked     []Parked
+	left       []agui.ToolCallID
+	given      []Response
+	remembered []Remembered
+
 	elsewhere bool // what is emitted is in the log already: an activity wrote it
 	refused   bool // something was not emitted, because the run was cancelled
 	ended     bool // the terminal event is out
 	end       End  // what it says
 	// restate shows the state again that a tool had when the run was cancelled.
 	restate func() (agui.Event, error)
+	// document is the state, and what the client was last shown of it.
+	document func() (state, published json.RawMessage, err error)
 }
 
 func newRun(h Host, o Origin, cancelled func() bool) *run {
@@ -51,9 +61,12 @@ func newRun(h Host, o Origin, cancelled func() bool) *run {
 		host: h, origin: o, judge: new(agui.Verifier), view: newViewer(o.Definition.View), asked: cancelled,
 		ids: map[agui.MessageID]struct{}{}, calls: map[agui.ToolCallID]struct{}{}, parents: map[agui.ToolCallID]agui.MessageID{},
 	}
-	cp := Checkpoint{Messages: o.Input.Messages}
+	cp := Checkpoint{Messages: o.conversation(), Remembered: o.Remembered}
 	if o.Checkpoint != nil {
 		cp = *o.Checkpoint
+	}
+	if o.Resumed {
+		cp = cp.resumed(o)
 	}
 	r.history = agui.NewFold(&agui.RunAgentInput{Messages: cp.Messages})
 	if r.view.changes() {
@@ -71,6 +84,7 @@ func newRun(h Host, o Origin, cancelled func() bool) *run {
 		}
 	}
 	r.asides, r.turns, r.usage, r.leaves, r.result = cp.Asides, cp.Turns, cp.Usage, cp.Leaves, cp.Result
+	r.questions, r.parked, r.left, r.given, r.remembered = cp.Questions, cp.Parked, cp.Left, cp.Given, cp.Remembered
 	// RUN_STARTED does not go through the pipe: begin emits it, or an earlier part of the run has.
 	_ = r.judge.Check(&agui.RunStarted{RunID: o.Input.RunID})
 	r.root = emit.New(o.Input.RunID, r.sink, emit.Options{
@@ -125,8 +139,15 @@ func (r *run) begin() error {
 	in := r.origin.Input
 	echo := in
 	echo.ForwardedProps = nil // may be large or private; the log rebuilds a thread without it
+	said, err := r.decisions()
+	if err != nil {
+		return err
+	}
+	if r.origin.Resumed {
+		echo.Messages = r.told()
+	}
 	return r.sink(&agui.RunStarted{
-		BaseEvent: agui.Base{Metadata: r.origin.Metadata},
+		BaseEvent: agui.Base{Metadata: said},
 		ThreadID:  in.ThreadID, RunID: in.RunID, ParentRunID: in.ParentRunID, ProtocolVersion: new(agui.ProtocolVersion), Input: &echo,
 	})
 }
@@ -195,13 +216,19 @@ func same(a, b *agui.SubagentRunID) bool {
 	return a == nil && b == nil || a != nil && b != nil && *a == *b
 }
 
-// checkpoint is what goes along; the state is its owner's to add.
-func (r *run) checkpoint() Checkpoint {
+// checkpoint is what goes along.
+func (r *run) checkpoint() (Checkpoint, error) {
 	cp := Checkpoint{
 		Turns: r.turns, Messages: r.history.Messages(), Asides: r.asides, Counters: r.root.Counters(), Usage: r.usage, Leaves: r.leaves, Result: r.result,
+		Questions: r.questions, Parked: r.parked, Left: r.left, Given: r.given, Remembered: r.remembered,
 	}
 	if r.shown != nil {
 		cp.Shown = r.shown.Messages()
 	}
-	return cp
+	if r.document == nil {
+		return cp, nil
+	}
+	var err error
+	cp.State, cp.Published, err = r.document()
+	return cp, err
 }

@@ -26,10 +26,35 @@ type cell[S any] struct {
 func newCell[S any](r *run) (*cell[S], error) {
 	c := new(cell[S])
 	document := r.origin.Input.State
-	if cp := r.origin.Checkpoint; cp != nil {
+	if none(document) {
+		document = r.origin.State
+	}
+	switch cp := r.origin.Checkpoint; {
+	case cp == nil:
+	case !r.origin.Resumed:
 		document, c.published = cp.State, cp.Published
+	case none(r.origin.Input.State): // else the client has changed it in the pause
+		document = cp.State
 	}
 	return c, c.adopt(document)
+}
+
+// none tells whether an input brings no state.
+func none(document json.RawMessage) bool {
+	switch string(bytes.TrimSpace(document)) {
+	case "", "null":
+		return true
+	}
+	return false
+}
+
+// document is the state as JSON, and what the client was last shown of it.
+func (c *cell[S]) document() (state, published json.RawMessage, err error) {
+	state, err = encode(c.value)
+	if err != nil {
+		return nil, nil, &SerializationError{err}
+	}
+	return state, c.published, nil
 }
 
 // adopt makes a document the state. Null and {} are the zero state.

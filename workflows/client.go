@@ -89,6 +89,8 @@ func (c *Client) Start(ctx context.Context, tenant, agent, taskQueue, digest str
 	if err != nil {
 		return false, fmt.Errorf("start run: %w", err)
 	}
+	fresh := *input
+	fresh.Resume = nil // what was not accepted answers nothing
 	_, err = c.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
 		ID:                    id,
 		TaskQueue:             taskQueue,
@@ -99,7 +101,7 @@ func (c *Client) Start(ctx context.Context, tenant, agent, taskQueue, digest str
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
 		Memo:                                     map[string]any{memoRun: input.RunID, memoDigest: digest},
 		TypedSearchAttributes:                    temporal.NewSearchAttributes(keyTenant.ValueSet(subject.Token(tenant)), keyAgent.ValueSet(agent)),
-	}, RunType, RunInput{Tenant: tenant, Agent: agent, Input: *input, Digest: digest, Kept: kept})
+	}, RunType, RunInput{Tenant: tenant, Agent: agent, Input: fresh, Digest: digest, Kept: kept})
 	var started *serviceerror.WorkflowExecutionAlreadyStarted
 	if errors.As(err, &started) {
 		paused, err := c.paused(ctx, id)

@@ -46,7 +46,7 @@ func instant(name string, effect tool.Effect) tool.Tool {
 }
 
 func clerk(limits agent.Limits) agent.Agent {
-	return agent.Agent{Name: "clerk", Instructions: "Be brief.", Limits: limits, Tools: []tool.Tool{
+	return agent.Agent{Name: "clerk", Instructions: "Be brief.", Limits: limits, Approvals: agent.Approvals{UnknownOutcome: agent.UnknownTell}, Tools: []tool.Tool{
 		instant("look", tool.ReadOnly), instant("pay", tool.AtMostOnce), instant("dig", tool.Idempotent), counter(),
 	}}
 }

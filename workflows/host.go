@@ -50,9 +50,14 @@ type host struct {
 	gaveUp  bool     // the main lane's last writer ended otherwise than by returning: the next one claims the lane
 	seal    []string // further lanes of which the same holds
 	lost    error    // the log is in other hands: nothing more is written
+
+	stands func() (agent.Checkpoint, error) // how the run stands
 }
 
-var _ agent.Host = (*host)(nil)
+var (
+	_ agent.Host   = (*host)(nil)
+	_ agent.Keeper = (*host)(nil)
+)
 
 func newHost(ctx workflow.Context, in RunInput) *host {
 	info := workflow.GetInfo(ctx)
@@ -104,6 +109,9 @@ func (h *host) ContinueAsNew(ctx workflow.Context, checkpoint func() (agent.Chec
 	}
 	in := h.in
 	in.Input.Messages, in.Input.State = nil, nil // the checkpoint has them
+	if in.Resume != nil {
+		in.Resume = &Resume{Root: in.Resume.Root, Resumes: in.Resume.Resumes}
+	}
 	in.Checkpoint = &Checkpoint{Definition: h.def, Deadline: h.deadline, Outbox: h.outbox.OutboxState, GaveUp: h.gaveUp, Seal: h.seal, Budget: h.budget, Run: cp}
 	if size, err := payloadSize(in); err != nil || size > maxPayload {
 		return err

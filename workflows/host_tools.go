@@ -168,6 +168,7 @@ func (h *host) order(ctx workflow.Context, o agent.Order, fanout bool) activitie
 	return activities.CallToolInput{
 		Writing: h.writing("call-"+o.Call.ID, fanout), Agent: h.def.Name, Call: o.Call,
 		Scheduled: workflow.Now(ctx).UnixMilli(), Subagent: o.Subagent, Mute: o.Mute, Parent: o.Parent,
+		Entry: o.Entry, First: o.Run, Memo: o.Memo, Answers: o.Answers,
 	}
 }
 
@@ -208,7 +209,9 @@ func (h *host) reply(ctx workflow.Context, o agent.Order, in activities.CallTool
 			ForModel: out.ForModel, Leaf: out.Leaf, Scheduled: in.Scheduled,
 		}, nil
 	}
-	lost := func(text string) (agent.Reply, error) { return agent.Reply{Error: text, Lost: true}, nil }
+	lost := func(text string) (agent.Reply, error) {
+		return agent.Reply{Error: text, Lost: true, Unknown: text == textUnknownEnd}, nil
+	}
 	if ctx.Err() != nil || superseded(err) {
 		return agent.Reply{}, h.failure(ctx, err)
 	}

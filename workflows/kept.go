@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/holdfast-dev/holdfast/agent"
 	"github.com/holdfast-dev/holdfast/agui"
@@ -37,6 +38,55 @@ type Given struct {
 
 // maxAnswered is how many answers a thread knows again. A client repeats only those to the last interrupts that it saw.
 const maxAnswered = 64
+
+// note takes an answer that has its effect in a run; none for one that had no effect.
+func (k *Kept) note(r agent.Response, run agui.RunID) {
+	k.Ledger = lastOf(append(slices.Clone(k.Ledger), r.Decision), MaxLedger)
+	if run == "" {
+		return
+	}
+	g := Given{Interrupt: r.Entry.InterruptID, Digest: answerDigest(r.Entry), Run: run}
+	if r.Decision.Via == agent.ViaExpiry {
+		g.Digest = ""
+	}
+	k.Answered = lastOf(append(slices.Clone(k.Answered), g), maxAnswered)
+}
+
+// maxKept bounds what a thread keeps, in bytes: the next run begins with it and with the client's input, which share one
+// payload.
+const maxKept = maxPayload / 2
+
+// take keeps what a run has left.
+func (k *Kept) take(history bool, name string, run agui.RunID, left agent.Checkpoint) {
+	k.Agent, k.Run, k.Remembered = name, run, left.Remembered
+	k.State, k.Messages = nil, nil
+	switch string(left.State) {
+	case "", "null", "{}":
+	default:
+		k.State = left.State
+	}
+	if !history {
+		return
+	}
+	k.Messages = left.Messages
+	for {
+		size, err := payloadSize(k)
+		if err != nil || size <= maxKept || len(k.Messages) == 0 {
+			return
+		}
+		k.Messages = withoutOldest(k.Messages)
+	}
+}
+
+// withoutOldest leaves out the oldest exchange: up to the next message of the user.
+func withoutOldest(messages []agui.Message) []agui.Message {
+	for i, m := range messages {
+		if i > 0 && m.Role == agui.RoleUser {
+			return messages[i:]
+		}
+	}
+	return nil
+}
 
 // status describes a thread whose last execution is closed.
 func (k *Kept) status() ThreadStatus {

@@ -48,6 +48,8 @@ type RunInput struct {
 	Digest string             `json:"digest,omitempty"` // of the client's input, by which a repeated request is known
 	// Checkpoint is set by continue-as-new.
 	Checkpoint *Checkpoint `json:"checkpoint,omitempty"`
+	// Resume is set by a pause that was answered: the run goes on where another stands.
+	Resume *Resume `json:"resume,omitempty"`
 	// Kept is what the thread kept of earlier executions.
 	Kept Kept `json:"kept,omitzero"`
 }

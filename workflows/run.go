@@ -46,35 +46,39 @@ func NewRunner(agents []agent.Agent) *Runner {
 // Register makes the workflows known to a Temporal worker.
 func (r *Runner) Register(w worker.WorkflowRegistry) {
 	w.RegisterWorkflowWithOptions(r.Run, workflow.RegisterOptions{Name: RunType})
+	w.RegisterWorkflowWithOptions(r.Wait, workflow.RegisterOptions{Name: WaitingType, VersioningBehavior: workflow.VersioningBehaviorAutoUpgrade})
 }
 
 // Run is the workflow of one run, from its input to its terminal event. It always writes exactly one, unless the log of
-// the run belongs to somebody else; then it ends without having had any effect.
+// the run belongs to somebody else; then it ends without having had any effect. A run that ends with interrupts goes on
+// as one that waits ([Runner.Wait]).
 func (r *Runner) Run(ctx workflow.Context, in RunInput) (RunResult, error) {
 	h := newHost(ctx, in)
-	origin := agent.Origin{Input: in.Input}
-	var program agent.Program
-	if cp := in.Checkpoint; cp != nil {
-		h.restore(*cp)
-		origin.Checkpoint = &cp.Run
-		program = r.program(h.def)
-	} else {
-		found, err := h.record(ctx, r)
-		if err != nil {
+	d := &desk{kept: &h.in.Kept, describe: h.status}
+	if err := d.open(ctx); err != nil {
+		return RunResult{}, err
+	}
+	if in.Resume != nil && in.Checkpoint == nil {
+		if err := unmark(ctx, in); err != nil {
 			return RunResult{}, err
 		}
-		if origin.Metadata, err = metadata("inputDigest", in.Digest); err != nil {
-			return RunResult{}, err
-		}
-		program = unknown(in.Agent)
-		if found {
-			program = r.program(h.def)
+		if in.Resume.Cancel {
+			var cancel func()
+			ctx, cancel = workflow.WithCancel(ctx)
+			cancel()
 		}
 	}
-	origin.Definition = h.def
+	origin, program, err := r.begin(ctx, h)
+	if err != nil {
+		return RunResult{}, err
+	}
 	end, err := agent.Drive(ctx, h, origin, program)
 	if workflow.IsContinueAsNewError(err) {
 		return RunResult{}, err
+	}
+	if h.lost == nil && err == nil && end.Paused() {
+		d.pause = h.newPause(end.Left, workflow.Now(ctx))
+		err = mark(ctx, d.pause)
 	}
 	if h.lost == nil && err == nil {
 		// Whatever happened, its end is told: cancellation does not reach this, and it is tried until it succeeds.
@@ -89,7 +93,41 @@ func (r *Runner) Run(ctx workflow.Context, in RunInput) (RunResult, error) {
 	if err != nil {
 		return RunResult{}, err
 	}
-	return resultOf(end)
+	if d.pause != nil {
+		return RunResult{}, h.await(ctx, d)
+	}
+	h.in.Kept.take(h.def.KeepHistory, h.in.Agent, h.in.Input.RunID, end.Left)
+	return resultOf(end, h.in.Kept)
+}
+
+// begin is what a run starts from, and what it runs.
+func (r *Runner) begin(ctx workflow.Context, h *host) (agent.Origin, agent.Program, error) {
+	in := h.in
+	origin := agent.Origin{Input: in.Input, RootRunID: h.root(), Conversation: in.Kept.Messages, State: in.Kept.State, Remembered: in.Kept.Remembered}
+	h.in.Kept.Messages, h.in.Kept.State = nil, nil // the run has them from here on
+	if cp := in.Checkpoint; cp != nil {
+		h.restore(*cp)
+		origin.Checkpoint, origin.Definition = &cp.Run, h.def
+		return origin, r.program(h.def), nil
+	}
+	found, err := h.record(ctx, r)
+	if err != nil {
+		return origin, nil, err
+	}
+	origin.Definition = h.def
+	if origin.Metadata, err = metadata("inputDigest", in.Digest); err != nil {
+		return origin, nil, err
+	}
+	if !h.def.KeepHistory {
+		origin.Conversation = nil
+	}
+	if on := in.Resume; on != nil {
+		origin.Resumed, origin.Checkpoint, origin.Responses = true, &on.Run, on.Responses
+	}
+	if !found {
+		return origin, unknown(in.Agent), nil
+	}
+	return origin, r.program(h.def), nil
 }
 
 // program is what an agent with this definition runs. A worker that lacks the code of a run can't go on with it: the task
@@ -113,18 +151,18 @@ func unknown(name string) agent.Program {
 }
 
 // resultOf is how the workflow ends. Temporal knows a run that failed as one that failed.
-func resultOf(end agent.End) (RunResult, error) {
+func resultOf(end agent.End, kept Kept) (RunResult, error) {
 	switch f := end.Failure; {
 	case end.Cancelled:
-		return RunResult{}, temporal.NewCanceledError()
+		return RunResult{}, temporal.NewCanceledError(kept)
 	case f != nil:
 		text := f.Message
 		if f.Err != nil {
 			text = f.Err.Error()
 		}
-		return RunResult{}, temporal.NewApplicationErrorWithOptions(text, f.Code, temporal.ApplicationErrorOptions{NonRetryable: true})
+		return RunResult{}, temporal.NewApplicationErrorWithOptions(text, f.Code, temporal.ApplicationErrorOptions{NonRetryable: true, Details: []any{kept}})
 	}
-	return RunResult{PendingToolCalls: end.Outcome.PendingToolCallIDs}, nil
+	return RunResult{PendingToolCalls: end.Outcome.PendingToolCallIDs, Kept: kept}, nil
 }
 
 // metadata is Holdfast's own on an event.

@@ -39,7 +39,7 @@ func TestRunAnswers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(workflows.RunResult{}, result); diff != "" {
+	if diff := cmp.Diff(workflows.RunResult{Kept: workflows.Kept{Agent: "clerk", Run: "r1", State: json.RawMessage(`{"n":9007199254740993}`)}}, result); diff != "" {
 		t.Errorf("result (-want +got):\n%s", diff)
 	}
 	equal(t, "steps", []string{"#1 turn-1 1: STARTED r1", "#2 outbox 2: FINISHED success"}, s.played())

@@ -68,7 +68,7 @@ func newStage(t *testing.T) *stage {
 		t: t,
 		agent: agent.Agent{Name: "clerk", Instructions: "Be brief.", Tools: []tool.Tool{
 			stub("look", tool.ReadOnly), stub("pay", tool.AtMostOnce),
-		}},
+		}, Approvals: agent.Approvals{UnknownOutcome: agent.UnknownTell}},
 		input: workflows.RunInput{Tenant: "acme", Agent: "clerk", Digest: "d1", Input: agui.RunAgentInput{
 			ThreadID: "t1", RunID: "r1", ProtocolVersion: new(agui.ProtocolVersion),
 			Messages: []agui.Message{{ID: "u1", Role: agui.RoleUser, Content: agui.Text("Hi")}},

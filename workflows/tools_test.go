@@ -245,7 +245,7 @@ func TestT50CallsOfClientTools(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(workflows.RunResult{PendingToolCalls: []agui.ToolCallID{"c1", "c3"}}, result); diff != "" {
+	if diff := cmp.Diff(workflows.RunResult{PendingToolCalls: []agui.ToolCallID{"c1", "c3"}, Kept: workflows.Kept{Agent: "clerk", Run: "r1"}}, result); diff != "" {
 		t.Errorf("result (-want +got):\n%s", diff)
 	}
 	equal(t, "log", []string{

@@ -56,6 +56,8 @@ type Spec struct {
 	MutatesState bool
 	// Stream bounds what a tool made by [NewStream] yields.
 	Stream Limits
+	// Approval says whether a person has to agree to a call.
+	Approval Approval
 }
 
 // validate returns what is wrong with the spec.
@@ -67,6 +69,9 @@ func (s Spec) validate() error {
 		return fmt.Errorf("tool %s: unknown effect %q", s.Name, string(s.Effect))
 	case s.Timeout < 0:
 		return fmt.Errorf("tool %s: negative timeout %s", s.Name, s.Timeout)
+	}
+	if err := s.Approval.validate(); err != nil {
+		return fmt.Errorf("tool %s: %w", s.Name, err)
 	}
 	return nil
 }

@@ -251,7 +251,7 @@ func TestCancelledCallDoesNotBegin(t *testing.T) {
 func TestSpecHasItsDefaults(t *testing.T) {
 	t.Parallel()
 	got := returning("").Spec()
-	if want := (tool.Spec{Name: "act", Timeout: tool.DefaultTimeout}); got != want || got.Effect.Repeatable() {
+	if want := (tool.Spec{Name: "act", Timeout: tool.DefaultTimeout}); !cmp.Equal(got, want) || got.Effect.Repeatable() {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }

@@ -297,6 +297,9 @@ func (s *stream) unwind() error {
 	return errors.Join(found...)
 }
 
+// CloseAll closes every handle of the run that is open, whoever opened it, the last opened first.
+func (c *Scope) CloseAll() error { return c.s.unwind() }
+
 // Finish emits the terminal event, also when the run is cancelled. Before RUN_FINISHED it closes every handle that is open,
 // whoever opened it, the last opened first. What raw events have opened is theirs to close: if they didn't, the error is a
 // *[agui.Violation], and nothing has ended. RUN_ERROR needs nothing closed and closes nothing.

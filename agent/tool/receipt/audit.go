@@ -58,6 +58,9 @@ func (a *Audit) Add(e agui.Event) error {
 	switch e := e.(type) {
 	case *agui.RunStarted:
 		a.run, a.report.Run = e.RunID, e.RunID
+		if err := a.decided(e.Metadata); err != nil {
+			return err
+		}
 		if e.Input != nil {
 			a.learn(e.Input.Messages)
 		}
