@@ -38,6 +38,7 @@ type folded struct {
 	State            json.RawMessage   `json:"state"`
 	Outcome          string            `json:"outcome"`
 	PendingToolCalls []string          `json:"pendingToolCallIds"`
+	Interrupts       []interrupt       `json:"interrupts"` // that it will not run without answering
 	Error            *struct {
 		Message string `json:"message"`
 		Code    string `json:"code"`

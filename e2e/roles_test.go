@@ -113,7 +113,7 @@ func testAgents() []agent.Agent {
 		{Name: agentDesk, Description: "Does errands.", Instructions: "You do errands.", Tools: tools},
 		{Name: agentHasty, Description: "Does errands, but not many.", Tools: tools, Limits: agent.Limits{Turns: hastyTurns}},
 		{Name: agentAbsent, Description: "Is seldom there.", Tools: tools},
-		clerk(),
+		clerk(), teller(),
 	}
 }
 
@@ -132,7 +132,12 @@ type errand struct {
 
 // errandTool has an effect that can be counted: a line in a file, on the disk before anything else happens.
 func errandTool(name, description string, effect tool.Effect) tool.Tool {
-	return tool.New(tool.Spec{Name: name, Description: description, Effect: effect},
+	return errandOf(tool.Spec{Name: name, Description: description, Effect: effect})
+}
+
+func errandOf(spec tool.Spec) tool.Tool {
+	name := spec.Name
+	return tool.New(spec,
 		func(ctx context.Context, call *tool.Call, in errand) (string, error) {
 			line := fmt.Sprintf("%s %s %s %d\n", name, in.Item, call.IdempotencyKey(), call.Attempt())
 			if err := appendLine(os.Getenv(envEffects), line); err != nil {

@@ -115,6 +115,7 @@ func (g *Gateway) answerInterrupt(w http.ResponseWriter, r *http.Request, p Prin
 	out := answerView{Status: "kept"}
 	if run != "" {
 		key := eventbus.RunKey{Tenant: p.Tenant, Thread: thread, Run: string(run)}
+		g.untilFound(r.Context(), key)
 		out = answerView{Status: "resumed", begunView: &begunView{ThreadID: thread, RunID: string(run), Events: eventsPath(key)}}
 	}
 	writeJSON(w, http.StatusOK, out)

@@ -67,6 +67,7 @@ func TestAnswerFromTheInbox(t *testing.T) {
 		got = append(got, strings.Join([]string{tenant, thread, string(a.InterruptID), string(a.Status), string(a.Payload), string(a.Metadata["note"]), by}, " "))
 		if a.InterruptID == "i/2" {
 			run = "r1-resume-1"
+			r.engine.set(tenant, thread, execution{run: string(run), open: true})
 		}
 		return run, nil
 	}

@@ -5,11 +5,12 @@
 //   {"id": 1, "url": "http://…/agents/x", "input": {RunAgentInput}}   runs it against a live endpoint with HttpAgent
 //   {"id": 2, "events": [{…}, …], "input": {RunAgentInput}}           folds a recorded stream instead
 //
-// With {"binary": true} the first asks for protobuf.
+// With {"binary": true} the first asks for protobuf. With {"session": "name"} the agent stays, as in an application: its next
+// request goes on with the messages, the state and the open interrupts that it has, and {"say": {message}} adds to them.
 //
 // An answer has what an application would hold at the end:
 //
-//   {"id", "events", "messages", "state", "outcome", "pendingToolCallIds", "error": {message, code},
+//   {"id", "events", "messages", "state", "outcome", "pendingToolCallIds", "interrupts", "error": {message, code},
 //    "failure": {message, status, body}}
 //
 // outcome is success, interrupt, cancelled, error, or none when the stream had no terminal event. failure is there when
@@ -61,9 +62,22 @@ const Live = recording(HttpAgent);
 const Binary = recording(BinaryAgent);
 const Replay = recording(ReplayAgent);
 
-async function drive({ url, binary, events, input }) {
+const sessions = new Map();
+
+function agentFor({ url, session, binary, events, input }) {
   const config = { threadId: input.threadId, initialMessages: input.messages ?? [], initialState: input.state ?? {} };
-  const agent = url === undefined ? new Replay({ ...config, events }) : new (binary ? Binary : Live)({ ...config, url });
+  if (url === undefined) return new Replay({ ...config, events });
+  const agent = sessions.get(session) ?? new (binary ? Binary : Live)({ ...config, url });
+  if (session !== undefined) sessions.set(session, agent);
+  agent.url = url; // it may have moved to another gateway
+  agent.received = [];
+  return agent;
+}
+
+async function drive(request) {
+  const { input, say } = request;
+  const agent = agentFor(request);
+  if (say !== undefined) agent.addMessage(say);
   const answer = { outcome: 'none', pendingToolCallIds: [] };
   const { runId, tools, context, forwardedProps, resume } = input;
   try {
@@ -83,7 +97,7 @@ async function drive({ url, binary, events, input }) {
   } catch (error) {
     answer.failure = { message: error.message, status: error.status, body: error.payload };
   }
-  return { ...answer, events: agent.received, messages: agent.messages, state: agent.state };
+  return { ...answer, events: agent.received, messages: agent.messages, state: agent.state, interrupts: agent.pendingInterrupts };
 }
 
 for await (const line of createInterface({ input: process.stdin })) {
