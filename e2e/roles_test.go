@@ -109,10 +109,12 @@ func testAgents() []agent.Agent {
 		errandTool("book", "Book a room, once for each key.", tool.Idempotent),
 		errandTool("pay", "Pay a bill. It can't be undone.", tool.AtMostOnce),
 	}
+	// No person is asked what became of a call whose worker was lost: the model is told.
+	tells := agent.Approvals{UnknownOutcome: agent.UnknownTell}
 	return []agent.Agent{
-		{Name: agentDesk, Description: "Does errands.", Instructions: "You do errands.", Tools: tools},
-		{Name: agentHasty, Description: "Does errands, but not many.", Tools: tools, Limits: agent.Limits{Turns: hastyTurns}},
-		{Name: agentAbsent, Description: "Is seldom there.", Tools: tools},
+		{Name: agentDesk, Description: "Does errands.", Instructions: "You do errands.", Tools: tools, Approvals: tells},
+		{Name: agentHasty, Description: "Does errands, but not many.", Tools: tools, Limits: agent.Limits{Turns: hastyTurns}, Approvals: tells},
+		{Name: agentAbsent, Description: "Is seldom there.", Tools: tools, Approvals: tells},
 		clerk(), teller(),
 	}
 }

@@ -18,7 +18,7 @@ const agentClerk = "clerk"
 func clerk() agent.Agent {
 	return agent.Agent{Name: agentClerk, Description: "Tells what it does.", Tools: []tool.Tool{
 		tellingTool("tell", tool.AtMostOnce), tellingTool("watch", tool.ReadOnly), noteTool(), delegateTool(), listTool(),
-	}}
+	}, Approvals: agent.Approvals{UnknownOutcome: agent.UnknownTell}}
 }
 
 // serveClerk replaces the stack's worker by one that serves the clerk, too.

@@ -180,12 +180,23 @@ func TestWorkerFinishesWhatItHasBegun(t *testing.T) {
 }
 
 // What it could not finish is taken over by others, as if it had died: text is told anew, a repeatable call is run again,
-// and another call's outcome is unknown.
+// and a person is asked about another call, whose outcome is unknown, or the model told of it.
 func TestWorkerLeavesTheRestToOthers(t *testing.T) {
 	t.Parallel()
 	doing := func(effect tool.Effect, fn func(context.Context) (string, error)) agent.Agent {
 		return agent.Agent{Name: "greeter", Tools: []tool.Tool{tool.New(tool.Spec{Name: "do", Effect: effect},
 			func(ctx context.Context, _ *tool.Call, _ struct{}) (string, error) { return fn(ctx) })}}
+	}
+	telling := func(a agent.Agent) agent.Agent {
+		a.Approvals.UnknownOutcome = agent.UnknownTell
+		return a
+	}
+	interrupted := func(begun chan<- struct{}) func(context.Context) (string, error) {
+		return func(ctx context.Context) (string, error) {
+			close(begun)
+			<-ctx.Done()
+			return "", errors.New("interrupted")
+		}
 	}
 	asks := scripted(func(ctx context.Context, req model.Request, say func(model.Delta) bool) error {
 		if len(req.Messages) > 1 {
@@ -233,13 +244,17 @@ func TestWorkerLeavesTheRestToOthers(t *testing.T) {
 		{
 			name: "in a call that may not",
 			first: func(begun chan<- struct{}) (model.Model, agent.Agent) {
-				return asks, doing(tool.AtMostOnce, func(ctx context.Context) (string, error) {
-					close(begun)
-					<-ctx.Done()
-					return "", errors.New("interrupted")
-				})
+				return asks, doing(tool.AtMostOnce, interrupted(begun))
 			},
 			second: asks, agent: doing(tool.AtMostOnce, func(context.Context) (string, error) { return "", errors.New("called twice") }),
+			want: []string{"RUN_STARTED", "TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END", "MESSAGES_SNAPSHOT", "RUN_FINISHED"},
+		},
+		{
+			name: "in a call that may not, of which the model is told",
+			first: func(begun chan<- struct{}) (model.Model, agent.Agent) {
+				return asks, telling(doing(tool.AtMostOnce, interrupted(begun)))
+			},
+			second: asks, agent: telling(doing(tool.AtMostOnce, func(context.Context) (string, error) { return "", errors.New("called twice") })),
 			want: []string{
 				"RUN_STARTED", "TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END", "RESULT The outcome", "TEXT r1-msg-3", "+ Done", "END r1-msg-3", "RUN_FINISHED",
 			},
