@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"net"
 	"net/http"
@@ -40,7 +41,8 @@ func (s *stack) serveExamples(t *testing.T, files, ordersFile string) {
 	}
 }
 
-// The example agents do their job, and one that is killed in the middle of a refund makes it once.
+// The example agents do their job. A refund is made when somebody has agreed, by the protocol's own client or from the inbox,
+// in part where he said so, and once, however often the worker is killed.
 func TestExampleAgents(t *testing.T) {
 	t.Parallel()
 	s := ownStack(t)
@@ -57,22 +59,75 @@ func TestExampleAgents(t *testing.T) {
 		t.Errorf("outcome %s:\n%s", f.Outcome, f.transcript())
 	}
 
-	refund := ask("Refund order ORD-1001 because it arrived broken.")
-	w := s.watch(t, "orders", refund)
-	w.untilEvents(t, "TOOL_CALL_RESULT", 1) // the order was looked up; the model is about to ask for the refund
-	s.worker.kill()
-	s.serveExamples(t, files, ordersFile)
-	f := s.prove(t, refund, w.end(t))
-	if f.Outcome != "success" {
-		t.Errorf("outcome %s (%+v):\n%s", f.Outcome, f.Error, f.transcript())
+	// Every refund waits for a person. The worker is killed before it asks, while it waits, and when it is told to go on.
+	cases := []struct {
+		order, says string
+		answer      map[string]any
+		cents       int64
+		result      string
+	}{
+		{"ORD-1001", "Refund order ORD-1001 because it arrived broken.", yes, 11400, "11400"},
+		{"ORD-1002", "Refund order ORD-1002 because it came late.", no("It was on time."), 0, "Reason: It was on time."},
+		{
+			"ORD-1004", "Refund order ORD-1004 because it is too loud.",
+			map[string]any{"approved": true, "arguments": map[string]any{"order_id": "ORD-1004", "amount_cents": 500, "reason": "too loud"}},
+			500, "500",
+		},
+	}
+	restart := func() {
+		t.Helper()
+		s.worker.kill()
+		s.serveExamples(t, files, ordersFile)
 	}
 	store, err := orders.OpenStore(ordersFile)
 	if err != nil {
 		t.Fatal(err)
 	}
-	order, err := store.Find(t.Context(), "ORD-1001")
-	if err != nil || len(order.Refunds) != 1 || order.RefundedCents != order.TotalCents {
-		t.Errorf("order %+v (%v), want one refund of all of it; the conversation was\n%s", order, err, f.transcript())
+	for _, c := range cases {
+		refund := ask(c.says)
+		session, url := rand.Text(), s.url()+"/agents/orders"
+		client := drive(t, map[string]any{"url": url, "session": session, "input": refund})
+		w := s.watch(t, "orders", refund)
+		w.untilEvents(t, "TOOL_CALL_RESULT", 1) // the order was looked up; the model is about to ask for the refund
+		restart()
+		first, one := await(t, client), w.end(t)
+		s.prove(t, refund, one)
+		if len(first.Interrupts) != 1 {
+			t.Fatalf("%s: the client has %s %+v, want a question:\n%s", c.order, first.Outcome, first.Interrupts, one)
+		}
+		restart()
+		if order, err := store.Find(t.Context(), c.order); err != nil || len(order.Refunds) != 0 {
+			t.Errorf("order %+v (%v) before anybody has agreed", order, err)
+		}
+
+		second := refund.resume(t, first, answer(first.Interrupts[0].ID, c.answer))
+		client = drive(t, map[string]any{"url": url, "session": session, "input": second})
+		s.untilBegun(t, second)
+		w = s.follow(t, second)
+		w.untilEvents(t, "TOOL_CALL_RESULT", 1)
+		restart()
+		two := w.end(t)
+		f := s.prove(t, second, two)
+		verdict(t, one, two)
+		if live := await(t, client); live.Outcome != "success" || live.transcript() != f.transcript() || !strings.Contains(f.transcript(), c.result) {
+			t.Errorf("%s: outcome %s (%+v), want %q in\n%s", c.order, live.Outcome, live.Failure, c.result, f.transcript())
+		}
+		order, err := store.Find(t.Context(), c.order)
+		if err != nil || order.RefundedCents != c.cents || len(order.Refunds) > 1 {
+			t.Errorf("order %+v (%v), want one refund of %d cents; the conversation was\n%s", order, err, c.cents, f.transcript())
+		}
+		if ledger := s.thread(t, refund.ThreadID, "ended").Ledger; len(ledger) != 1 || ledger[0].Tool != "refund_order" {
+			t.Errorf("ledger %+v", ledger)
+		}
+	}
+
+	// Somebody agrees who was not there.
+	refund := ask("Refund order ORD-1005 because it arrived broken.")
+	one := s.watch(t, "orders", refund).end(t)
+	run := s.answered(t, s.url(), nil, refund.ThreadID, one.asked(t)[0].ID, `{"status":"resolved","payload":{"approved":true}}`, "resumed")
+	verdict(t, one, s.follow(t, runInput{ThreadID: refund.ThreadID, RunID: run}).end(t))
+	if order, err := store.Find(t.Context(), "ORD-1005"); err != nil || len(order.Refunds) != 1 || order.RefundedCents != order.TotalCents {
+		t.Errorf("order %+v (%v), want one refund of all of it", order, err)
 	}
 }
 

@@ -225,7 +225,7 @@ func TestAnswerBeforeThePauseIsVisible(t *testing.T) {
 	if asked := one.asked(t); len(asked) != 1 {
 		t.Errorf("it asks %+v", asked)
 	}
-	s.untilStatus(t, eventsPath(second.ThreadID, second.RunID), http.StatusOK)
+	s.untilBegun(t, second)
 	two := s.follow(t, second).end(t)
 	s.proveEnd(t, two)
 	verdict(t, one, two)

@@ -253,6 +253,22 @@ func (s *stack) lastRun(t *testing.T, thread, behind string) runInput {
 	return in
 }
 
+// untilBegun waits until the events of a run can be asked for. An answer that is taken before its pause is complete, or by
+// somebody else, opens its run a moment later.
+func (s *stack) untilBegun(t *testing.T, input runInput) {
+	t.Helper()
+	err := eventually(t.Context(), "the run begins", func(ctx context.Context) error {
+		status, _, err := roundTrip(ctx, http.MethodHead, s.url()+eventsPath(input.ThreadID, input.RunID), nil, nil)
+		if err == nil && status != http.StatusOK {
+			err = fmt.Errorf("HEAD: %d", status)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // wantTypes compares the order of events, of those that are named.
 func wantTypes(t *testing.T, rec recording, want ...string) {
 	t.Helper()

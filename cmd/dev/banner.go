@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +15,9 @@ import (
 
 // question is what the curl line asks the researcher, in the checkout's own files.
 const question = "What is a lane?"
+
+// refundQuestion is what the next line asks the orders agent.
+const refundQuestion = "Refund ORD-1001 because it arrived broken."
 
 // banner says where everything is, and what to try.
 func banner(opts options, agents []string, took time.Duration) string {
@@ -29,7 +33,13 @@ func banner(opts options, agents []string, took time.Duration) string {
 	line("NATS", "%s", opts.natsURL())
 	line("data", "%s (kept; `make clean` forgets it)", opts.data())
 	line("logs", "%s", opts.logs())
-	fmt.Fprintf(&b, "\nTry it in another terminal:\n\n  %s\n\nCtrl-C ends everything.\n\n", curlLine(opts))
+	fmt.Fprintf(&b, "\nTry it in another terminal:\n\n  %s\n", curlLine(opts, "researcher", question, newInput()))
+	if slices.Contains(agents, "orders") {
+		refund := newInput()
+		fmt.Fprintf(&b, "\nAsk for a refund, which waits for you; look at what waits; and agree to it:\n\n  %s\n  curl http://%s/interrupts%s\n  %s\n",
+			curlLine(opts, "orders", refundQuestion, refund), opts.httpAddress(), credentials(), answerLine(opts, refund))
+	}
+	b.WriteString("\nCtrl-C ends everything.\n\n")
 	return b.String()
 }
 
@@ -57,24 +67,36 @@ func modelInUse() string {
 	return model
 }
 
-// curlLine starts a run when it is pasted into a shell. Its ids are new: the same line pasted again shows the same run.
-func curlLine(opts options) string {
-	input := agui.RunAgentInput{
-		ThreadID: agui.ThreadID("thread-" + shortID()),
-		RunID:    agui.RunID("run-" + shortID()),
-		State:    json.RawMessage("{}"),
-		Messages: []agui.Message{{ID: agui.MessageID("message-" + shortID()), Role: agui.RoleUser, Content: agui.Text(question)}},
-		Tools:    []agui.Tool{}, Context: []agui.ContextItem{}, ForwardedProps: json.RawMessage("{}"),
+// newInput is a run of a new thread. Its ids are new: the same line pasted again shows the same run.
+func newInput() agui.RunAgentInput {
+	return agui.RunAgentInput{
+		ThreadID: agui.ThreadID("thread-" + shortID()), RunID: agui.RunID("run-" + shortID()), State: json.RawMessage("{}"),
+		Tools: []agui.Tool{}, Context: []agui.ContextItem{}, ForwardedProps: json.RawMessage("{}"),
 	}
+}
+
+// curlLine starts a run when it is pasted into a shell.
+func curlLine(opts options, agent, question string, input agui.RunAgentInput) string {
+	input.Messages = []agui.Message{{ID: agui.MessageID("message-" + shortID()), Role: agui.RoleUser, Content: agui.Text(question)}}
 	body, err := json.Marshal(&input)
 	if err != nil {
 		return fmt.Sprintf("(no example: %v)", err)
 	}
-	header := ""
-	if os.Getenv("HOLDFAST_TOKENS_FILE") != "" {
-		header = ` -H "Authorization: Bearer $TOKEN"`
+	return fmt.Sprintf("curl -N http://%s/agents/%s -H 'Content-Type: application/json'%s -d %s", opts.httpAddress(), agent, credentials(), shellQuote(string(body)))
+}
+
+// answerLine agrees to what the run asks first.
+func answerLine(opts options, input agui.RunAgentInput) string {
+	return fmt.Sprintf("curl http://%s/threads/%s/interrupts/%s-int-1 -H 'Content-Type: application/json'%s -d %s",
+		opts.httpAddress(), input.ThreadID, input.RunID, credentials(), shellQuote(`{"status":"resolved","payload":{"approved":true}}`))
+}
+
+// credentials are what a request needs beside itself.
+func credentials() string {
+	if os.Getenv("HOLDFAST_TOKENS_FILE") == "" {
+		return ""
 	}
-	return fmt.Sprintf("curl -N http://%s/agents/researcher -H 'Content-Type: application/json'%s -d %s", opts.httpAddress(), header, shellQuote(string(body)))
+	return ` -H "Authorization: Bearer $TOKEN"`
 }
 
 // shellQuote makes s one word for a POSIX shell.

@@ -144,7 +144,7 @@ func TestDevserverIsBuiltAgainWhenItsSourcesChange(t *testing.T) {
 func TestCurlLineIsOneShellCommandWithACompleteInput(t *testing.T) {
 	t.Setenv("HOLDFAST_TOKENS_FILE", "")
 	opts := options{httpPort: 8080}
-	line := curlLine(opts)
+	line := curlLine(opts, "researcher", question, newInput())
 	// The shell says which words it sees; printf ends each with a line feed.
 	out, err := exec.CommandContext(t.Context(), "sh", "-c", "set -- "+line+`; printf '%s\n' "$@"`).Output()
 	if err != nil {
@@ -162,7 +162,7 @@ func TestCurlLineIsOneShellCommandWithACompleteInput(t *testing.T) {
 	if len(input.Messages) != 1 || input.Messages[0].Content.Text() != question {
 		t.Errorf("messages = %+v", input.Messages)
 	}
-	if line == curlLine(opts) {
+	if line == curlLine(opts, "researcher", question, newInput()) {
 		t.Error("two lines have the same ids")
 	}
 }

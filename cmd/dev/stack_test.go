@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"io"
 	"net/http"
 	"os"
@@ -25,7 +26,7 @@ import (
 const upTimeout = 10 * time.Minute
 
 // TestEverythingTogether is a developer's morning: start, paste the line, start a second one by mistake, lose all of it to
-// a kill -9, start again and find the run where it was, and press Ctrl-C.
+// a kill -9, start again and find the run where it was and the refund that waits, agree to that, and press Ctrl-C.
 func TestEverythingTogether(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("HOLDFAST_DEVSERVER") == "" {
@@ -47,7 +48,7 @@ func TestEverythingTogether(t *testing.T) {
 			t.Errorf("the banner does not name %q:\n%s", want, banner)
 		}
 	}
-	url, body := curlRequest(t, banner)
+	url, body := curlRequest(t, banner, "-N", "/agents/researcher")
 	input, err := agui.DecodeInput(body)
 	if err != nil {
 		t.Fatal(err)
@@ -57,6 +58,11 @@ func TestEverythingTogether(t *testing.T) {
 		if !bytes.Contains(stream, []byte(want)) {
 			t.Errorf("the run's stream has no %s:\n%s", want, stream)
 		}
+	}
+
+	url, body = curlRequest(t, banner, "-N", "/agents/orders")
+	if asks := readStream(t, http.MethodPost, url, body); !bytes.Contains(asks, []byte(`"interrupt"`)) {
+		t.Errorf("the refund does not wait:\n%s", asks)
 	}
 
 	second := startDev(t, args)
@@ -73,6 +79,17 @@ func TestEverythingTogether(t *testing.T) {
 	events := "http://127.0.0.1:" + strconv.Itoa(httpPort) + "/threads/" + string(input.ThreadID) + "/runs/" + string(input.RunID) + "/events"
 	if again := readStream(t, http.MethodGet, events, nil); !bytes.Equal(withoutComments(again), withoutComments(stream)) {
 		t.Errorf("after a kill the run reads\n%s\nand was\n%s", again, stream)
+	}
+	url, body = curlRequest(t, banner, "", "/threads/")
+	var resumed struct{ Events string }
+	if err := json.Unmarshal(readStream(t, http.MethodPost, url, body), &resumed); err != nil {
+		t.Fatal(err)
+	}
+	made := readStream(t, http.MethodGet, "http://127.0.0.1:"+strconv.Itoa(httpPort)+resumed.Events, nil)
+	for _, want := range []string{`"TOOL_CALL_RESULT"`, `ORD-1001-R1`, `"success"`} {
+		if !bytes.Contains(made, []byte(want)) {
+			t.Errorf("the refund that was agreed to has no %s:\n%s", want, made)
+		}
 	}
 
 	if err := third.cmd.Process.Signal(os.Interrupt); err != nil {
@@ -167,12 +184,13 @@ func (p *devProcess) wait() (code int, said string) {
 	return p.cmd.ProcessState.ExitCode(), p.output()
 }
 
-// curlRequest takes the curl line of a banner apart, as a shell and curl would.
-func curlRequest(t *testing.T, banner string) (url string, body []byte) {
+// curlRequest takes the curl line of a banner that asks a path apart, as a shell and curl would.
+func curlRequest(t *testing.T, banner, flag, path string) (url string, body []byte) {
 	t.Helper()
-	match := regexp.MustCompile(`(?m)^  curl -N (\S+) -H 'Content-Type: application/json' -d '(.*)'$`).FindStringSubmatch(banner)
+	line := strings.TrimSuffix("curl "+flag, " ") + ` (http://[^/]+` + path + `\S*) -H 'Content-Type: application/json' -d '(.*)'$`
+	match := regexp.MustCompile(`(?m)^  ` + line).FindStringSubmatch(banner)
 	if match == nil {
-		t.Fatalf("no curl line in\n%s", banner)
+		t.Fatalf("no curl line for %s in\n%s", path, banner)
 	}
 	return match[1], []byte(strings.ReplaceAll(match[2], `'\''`, "'"))
 }

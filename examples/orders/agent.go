@@ -6,6 +6,11 @@
 // made at most once, and it is recorded under the call's idempotency key in the
 // same transaction that moves the money, so that whatever happens around it, the
 // same call can never refund twice.
+//
+// And no money moves that nobody has agreed to: a refund waits for a person, who
+// may approve it, approve another amount, or deny it. The run ends with an
+// interrupt then, and the thread waits, for a week at most; the next run, or an
+// answer in the inbox, goes on with it.
 package orders
 
 import (
@@ -23,6 +28,9 @@ import (
 // maxReason bounds the reason that is kept with a refund, in characters.
 const maxReason = 500
 
+// maxWait is how long a refund waits for a person. Nobody agreed in time is no.
+const maxWait = 7 * 24 * time.Hour
+
 // toolTimeout bounds one attempt: the store gives up waiting for its file before.
 const toolTimeout = lockWait + 20*time.Second
 
@@ -33,7 +41,7 @@ func Agent(store *Store) agent.Agent {
 		Description: "Looks up orders and refunds them.",
 		Instructions: "You help with the orders of a small shop. Look an order up before you say anything about it. " +
 			"Amounts are in cents; show them as money. Refund only what the user asked for, and say what was " +
-			"refunded and what is left.",
+			"refunded and what is left. Refunds are confirmed by somebody before they are made: call the tool, don't ask.",
 		Tools: []tool.Tool{findOrder(store), listOrders(store), refundOrder(store)},
 	}
 }
@@ -97,6 +105,11 @@ func refundOrder(store *Store) tool.Tool {
 		Name:        "refund_order",
 		Description: "Refund an order, in part or all that is left. It moves money and can't be undone.",
 		Timeout:     toolTimeout,
+		Approval: tool.Approval{
+			Mode:    tool.ApprovalAlways,
+			Message: "Shall this refund be made? It moves money and can't be undone.",
+			Expires: maxWait,
+		},
 	}, func(ctx context.Context, call *tool.Call, in refundInput) (Refund, error) {
 		in.Reason = strings.TrimSpace(in.Reason)
 		if in.Reason == "" || utf8.RuneCountInString(in.Reason) > maxReason {

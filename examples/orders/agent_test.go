@@ -39,8 +39,11 @@ func TestAgentIsValidAndDeclaresItsEffects(t *testing.T) {
 	got := map[string]string{}
 	for _, defined := range a.Definition().Tools {
 		got[defined.Tool.Name] = defined.Effect.String()
+		if defined.Approval.Mode == tool.ApprovalAlways {
+			got[defined.Tool.Name] += ", after approval"
+		}
 	}
-	want := map[string]string{"find_order": "read_only", "list_orders": "read_only", "refund_order": "at_most_once"}
+	want := map[string]string{"find_order": "read_only", "list_orders": "read_only", "refund_order": "at_most_once, after approval"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("effects (-want +got):\n%s", diff)
 	}
