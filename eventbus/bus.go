@@ -36,6 +36,9 @@ type Options struct {
 	// Logger gets what the log repairs by itself. Default slog.Default().
 	Logger *slog.Logger
 
+	// Meter is told what the log does. Nil tells nobody.
+	Meter Meter
+
 	checkEvery    time.Duration // for tests, default checkEvery
 	announceTTL   time.Duration // for tests, default announceTTL
 	announceEvery time.Duration // for tests, default announceEvery
@@ -97,6 +100,9 @@ func Open(ctx context.Context, nc *nats.Conn, opt Options) (*Bus, error) {
 	}
 	if opt.Logger == nil {
 		opt.Logger = slog.Default()
+	}
+	if opt.Meter == nil {
+		opt.Meter = nobody{}
 	}
 	opt.checkEvery = cmp.Or(opt.checkEvery, checkEvery)
 	opt.announceTTL = cmp.Or(opt.announceTTL, announceTTL)

@@ -208,7 +208,11 @@ func (b *Bus) follower(key RunKey, after uint64) *follower {
 		return f
 	}
 	b.followers[id] = f
-	b.done.Go(func() { f.end(f.run(ctx)) })
+	b.done.Go(func() {
+		b.opt.Meter.Following(1)
+		defer b.opt.Meter.Following(-1)
+		f.end(f.run(ctx))
+	})
 	return f
 }
 

@@ -135,13 +135,13 @@ func (b *Bus) OpenLane(ctx context.Context, cfg LaneConfig) (*Lane, error) {
 		if main, err := b.checkpoint(ctx, b.prefix+cfg.Run.tokens()+"."+MainLane); err != nil {
 			return nil, fmt.Errorf("open lane %s of %s: %w", cfg.Lane, cfg.Run, err)
 		} else if main.Open.Closed {
-			return nil, fmt.Errorf("open lane %s of %s: %w", cfg.Lane, cfg.Run, ErrClosed)
+			return nil, fmt.Errorf("open lane %s of %s: %w", cfg.Lane, cfg.Run, b.refused(ErrClosed))
 		}
 	}
 	if cp, err := b.checkpoint(ctx, l.subject); err != nil {
 		return nil, fmt.Errorf("open lane %s of %s: %w", cfg.Lane, cfg.Run, err)
 	} else if err := l.inherit(cp); err != nil {
-		return nil, fmt.Errorf("open lane %s of %s: %w", cfg.Lane, cfg.Run, err)
+		return nil, fmt.Errorf("open lane %s of %s: %w", cfg.Lane, cfg.Run, b.refused(err))
 	}
 	l.ctx, l.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	if cfg.Claim || cfg.Generation.Attempt > 1 {
@@ -455,7 +455,9 @@ func (l *Lane) entry(lines []line) (*nats.Msg, Checkpoint, error) {
 // A refusal (codes 10071, 10164 and 10158) is never taken at its word: on a replicated stream it is as ambiguous as a
 // time-out. The lane's last entry, read from the leader, decides. Because only one publish is in flight, an entry of
 // this generation that stands directly behind the one last known can only be this one.
-func (l *Lane) publish(ctx context.Context, lines []line) error {
+func (l *Lane) publish(ctx context.Context, lines []line) (failed error) {
+	began := time.Now()
+	defer func() { l.bus.measure(began, lines, failed) }()
 	var m *nats.Msg
 	var cp Checkpoint
 	var shrunk time.Time // since when the lane has looked shorter than it was
@@ -484,6 +486,7 @@ func (l *Lane) publish(ctx context.Context, lines []line) error {
 		if errors.Is(err, nats.ErrMaxPayload) {
 			return err
 		}
+		l.bus.opt.Meter.Retried()
 		last, rerr := l.bus.checkpoint(ctx, l.subject)
 		switch {
 		case rerr != nil:
