@@ -146,9 +146,8 @@ func (f *Chain) order(now time.Time, avoid int) (order []int, resting []*Error) 
 	defer f.mu.Unlock()
 	var last, avoided []int
 	for i, r := range f.rests {
-		s, ok := f.models[i].(*shared)
 		switch {
-		case ok && s.pauses(now):
+		case pauses(f.models[i], now):
 			last = append(last, i) // it knows how to wait
 		case i == avoid && (r.wanted == nil || !r.until.After(now)):
 			avoided = append(avoided, i)
