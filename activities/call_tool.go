@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/agent/tool"
 	"github.com/holdfast-dev/holdfast/agent/tool/receipt"
@@ -22,8 +23,11 @@ import (
 // before anything else, because the one before may still be at work.
 func (s *Set) CallTool(ctx context.Context, in CallToolInput) (ToolOutcome, error) {
 	defer beat(ctx)()
+	began := time.Now()
 	out, err := s.callTool(ctx, in)
-	return out, failure(ctx, err)
+	err = failure(ctx, err)
+	s.called(in, began, out, err)
+	return out, err
 }
 
 func (s *Set) callTool(ctx context.Context, in CallToolInput) (ToolOutcome, error) {

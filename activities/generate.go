@@ -20,6 +20,13 @@ import (
 // It returns only what is in the log. On a failure that may pass it leaves its brackets open for the next attempt to
 // close; when it is cancelled it closes them itself. It counts its attempts itself (attempts.go), so the engine must not.
 func (s *Set) Generate(ctx context.Context, in GenerateInput) (GenerateOutput, error) {
+	out, err := s.attemptTurn(ctx, in)
+	result, again := resultOfFailure(err)
+	s.meter.TurnEnded(in.Model, result, again)
+	return out, err
+}
+
+func (s *Set) attemptTurn(ctx context.Context, in GenerateInput) (GenerateOutput, error) {
 	past := pastOf(ctx, in.Attempts)
 	defer past.beat(ctx)()
 	if err := past.tooMany(ctx); err != nil {

@@ -56,11 +56,12 @@ type Set struct {
 	models map[string]model.Model
 	chains sync.Map // of models, by their names
 	log    *slog.Logger
+	meter  Meter
 }
 
 // NewSet returns the activities for the agents. models are by the names that agents use.
 func NewSet(bus *eventbus.Bus, agents []agent.Agent, models map[string]model.Model, log *slog.Logger) *Set {
-	s := &Set{bus: bus, agents: make(map[string]agent.Agent, len(agents)), models: models, log: log}
+	s := &Set{bus: bus, agents: make(map[string]agent.Agent, len(agents)), models: models, log: log, meter: nobody{}}
 	for _, a := range agents {
 		s.agents[a.Name] = a
 	}
