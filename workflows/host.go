@@ -51,6 +51,8 @@ type host struct {
 	seal    []string // further lanes of which the same holds
 	lost    error    // the log is in other hands: nothing more is written
 
+	tally tally
+
 	stands func() (agent.Checkpoint, error) // how the run stands
 }
 
@@ -67,6 +69,7 @@ func newHost(ctx workflow.Context, in RunInput) *host {
 		started:   info.WorkflowStartTime.UnixNano(),
 		lanes:     workflow.NewMutex(ctx),
 		carry:     workflow.NewMutex(ctx),
+		tally:     tally{to: workflow.GetMetricsHandler(ctx)},
 	}
 }
 
@@ -129,6 +132,7 @@ func (h *host) Append(e agui.Event) error {
 		return agent.Errorf(CodeEventTooLarge, "an event %s takes %d bytes, and at most %d fit into a step", e.Type(), len(data), maxOutboxEvent)
 	}
 	h.outbox.append(data)
+	h.count(e)
 	return nil
 }
 
@@ -339,6 +343,7 @@ func (h *host) publish(ctx workflow.Context, order activities.PublishInput) erro
 	if err == nil {
 		h.outbox.delivered(in.Writing.Outbox)
 		h.seal = slices.DeleteFunc(slices.Clone(h.seal), func(lane string) bool { return slices.Contains(in.Seal, lane) })
+		h.countEnd(ctx)
 	}
 	return err
 }

@@ -202,7 +202,8 @@ func (h *host) call(ctx workflow.Context, o agent.Order, in *activities.CallTool
 }
 
 // reply turns the end of a call into what the model reads. Only what ends the run is an error.
-func (h *host) reply(ctx workflow.Context, o agent.Order, in activities.CallToolInput, out activities.ToolOutcome, err error) (agent.Reply, error) {
+func (h *host) reply(ctx workflow.Context, o agent.Order, in activities.CallToolInput, out activities.ToolOutcome, err error) (reply agent.Reply, failed error) {
+	defer func() { h.countCall(ctx, o, reply, failed) }()
 	if err == nil {
 		return agent.Reply{
 			Content: out.Content, Error: out.Error, Retryable: out.Retryable, Lost: out.Unsettled, State: out.State, Published: out.Published,
