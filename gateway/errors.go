@@ -88,6 +88,7 @@ func inputError(err error) *apiError {
 }
 
 func writeError(w http.ResponseWriter, e *apiError) {
+	measure(w).meter.Refused(e.Code)
 	if e.status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "1")
 	}

@@ -12,7 +12,7 @@
 //	POST /threads/{thread}/cancel              stops the run in progress, or the pause
 //	GET  /interrupts                           what waits for people, over all threads
 //	POST /threads/{thread}/interrupts/{id}     an answer without a client that follows
-//	GET  /healthz, /readyz                     for the operator
+//	GET  /healthz, /readyz, /metrics           for the operator, without credentials
 //
 // # What ends a run, and what doesn't
 //
@@ -76,6 +76,12 @@ type Options struct {
 
 	// Logger gets what happens to requests, without their contents. Default slog.Default().
 	Logger *slog.Logger
+
+	// Meter is told what the gateway does. Nil tells nobody.
+	Meter Meter
+
+	// Metrics answers GET /metrics, which needs no credentials, as /healthz doesn't. Nil: there is no such route.
+	Metrics http.Handler
 }
 
 const (
@@ -111,6 +117,9 @@ func New(bus *eventbus.Bus, runs Runs, agents Agents, opt Options) *Gateway {
 	if opt.Logger == nil {
 		opt.Logger = slog.Default()
 	}
+	if opt.Meter == nil {
+		opt.Meter = nobody{}
+	}
 	opt.Limits = opt.Limits.withDefaults()
 	g := &Gateway{bus: bus, runs: runs, agents: agents, opt: opt, log: opt.Logger, mux: http.NewServeMux(), endingFor: endingFor, writeTimeout: writeTimeout}
 	g.draining, g.drain = context.WithCancel(context.Background())
@@ -128,6 +137,9 @@ func New(bus *eventbus.Bus, runs Runs, agents Agents, opt Options) *Gateway {
 		writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 	})
 	g.mux.HandleFunc("GET /readyz", g.ready)
+	if opt.Metrics != nil {
+		g.mux.Handle("GET /metrics", opt.Metrics)
+	}
 	g.mux.HandleFunc("/", g.noRoute)
 	return g
 }
@@ -157,10 +169,12 @@ func (g *Gateway) Drain() { g.drain() }
 
 // ServeHTTP implements http.Handler.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if g.crossOrigin(w, r) {
+	m := &measured{ResponseWriter: w, meter: g.opt.Meter, began: time.Now()}
+	defer m.end(r) // also of a stream that is cut
+	if g.crossOrigin(m, r) {
 		return
 	}
-	g.mux.ServeHTTP(w, r)
+	g.mux.ServeHTTP(m, r)
 }
 
 // crossOrigin adds what a browser asks for, and answers its preflight.

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -19,7 +20,7 @@ var errClient = errors.New("client does not take what it is sent")
 // response is a stream of events on its way to one client. What is written is flushed before the next entry is fetched,
 // and a client that does not take it in time is cut, so that no client holds more than one entry here.
 type response struct {
-	w       http.ResponseWriter
+	w       *measured
 	control *http.ResponseController
 	form    form
 	timeout time.Duration
@@ -27,11 +28,12 @@ type response struct {
 
 // newResponse answers r in the form that it asks for.
 func newResponse(w http.ResponseWriter, r *http.Request, timeout time.Duration) *response {
-	return &response{w: w, control: http.NewResponseController(w), form: formFor(w, r), timeout: timeout}
+	return &response{w: measure(w), control: http.NewResponseController(w), form: formFor(w, r), timeout: timeout}
 }
 
 func (o *response) open() error {
 	o.header()
+	o.w.stream()
 	return o.flush()
 }
 
@@ -54,6 +56,7 @@ func (o *response) end(code, message string) {
 // events sends events that are not in the log as they are, and so have no ids.
 func (o *response) events(list []agui.Event) error {
 	o.deadline()
+	sent := make([]json.RawMessage, 0, len(list))
 	for _, e := range list {
 		data, err := agui.Encode(e)
 		if err != nil {
@@ -62,8 +65,13 @@ func (o *response) events(list []agui.Event) error {
 		if err := o.form.event("", data); err != nil {
 			return err
 		}
+		sent = append(sent, data)
 	}
-	return o.flush()
+	if err := o.flush(); err != nil {
+		return err
+	}
+	o.w.sent(sent)
+	return nil
 }
 
 // entry sends the events of an entry and flushes once, not per event: proxies hold back a frame until the write returns.
@@ -78,7 +86,11 @@ func (o *response) entry(epoch string, e *eventbus.Entry, skip int) error {
 	if skip >= len(e.Events) {
 		return nil
 	}
-	return o.flush()
+	if err := o.flush(); err != nil {
+		return err
+	}
+	o.w.sent(e.Events[skip:])
+	return nil
 }
 
 // beat keeps the connection in use while there is nothing to send.
@@ -95,10 +107,15 @@ func (o *response) deadline() {
 }
 
 func (o *response) flush() error {
-	if o.control.Flush() != nil {
-		return errClient
+	return gone(o.control.Flush())
+}
+
+// gone is what came of writing to the client.
+func gone(err error) error {
+	if err == nil {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("%w: %w", errClient, err)
 }
 
 // form is how events are written.
@@ -126,17 +143,11 @@ type textForm struct{ sse *sse.Writer }
 func (textForm) mediaType() string { return sse.ContentType }
 
 func (f textForm) event(id string, data []byte) error {
-	if f.sse.Event(sse.Event{ID: id, Data: data}) != nil {
-		return errClient
-	}
-	return nil
+	return gone(f.sse.Event(sse.Event{ID: id, Data: data}))
 }
 
 func (f textForm) beat() error {
-	if f.sse.Comment("") != nil {
-		return errClient
-	}
-	return nil
+	return gone(f.sse.Comment(""))
 }
 
 // binaryForm is frames of protobuf. It has no place for ids, nor for anything that a consumer passes over without a
@@ -160,10 +171,8 @@ func (f *binaryForm) event(_ string, data []byte) error {
 	if err != nil {
 		return err
 	}
-	if _, err := f.w.Write(f.buf); err != nil {
-		return errClient
-	}
-	return nil
+	_, err = f.w.Write(f.buf)
+	return gone(err)
 }
 
 func (*binaryForm) beat() error { return nil }

@@ -77,6 +77,7 @@ func (g *Gateway) postRun(w http.ResponseWriter, r *http.Request, p Principal) e
 	if run != key.Run { // which has begun before
 		key.Run, after = run, 0
 	}
+	measure(w).begun(name)
 	return g.begun(w, r, key, after)
 }
 
@@ -252,5 +253,9 @@ func (g *Gateway) closeOrphan(ctx context.Context, key eventbus.RunKey) error {
 		return logError(err)
 	}
 	g.log.Warn("run has no end in the log and no execution, closing it", "thread_id", key.Thread, "run_id", key.Run)
-	return g.bus.CloseRun(ctx, key, started, &agui.RunError{Message: messageRunLost, Code: new(codeRunLost)})
+	if err := g.bus.CloseRun(ctx, key, started, &agui.RunError{Message: messageRunLost, Code: new(codeRunLost)}); err != nil {
+		return err
+	}
+	g.opt.Meter.Lost()
+	return nil
 }

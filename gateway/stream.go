@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/agui"
@@ -131,10 +132,24 @@ func (g *Gateway) relay(ctx context.Context, r *http.Request, out *response, key
 // cut ends the connection in the middle of the body, so that the client doesn't take what it has for the whole: a body that
 // ends in order reads as a run that is over. It does not return.
 func (g *Gateway) cut(r *http.Request, key eventbus.RunKey, err error) {
+	g.opt.Meter.Cut(g.reason(r, err))
 	if r.Context().Err() == nil && !errors.Is(err, errClient) {
 		g.log.Info("stream cut", "thread_id", key.Thread, "run_id", key.Run, "error", err)
 	}
 	panic(http.ErrAbortHandler)
+}
+
+// reason is why a stream is cut with an error.
+func (g *Gateway) reason(r *http.Request, err error) Cut {
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return CutSlow
+	case errors.Is(err, errClient) || r.Context().Err() != nil:
+		return CutLeft
+	case g.draining.Err() != nil:
+		return CutDrain
+	}
+	return CutError
 }
 
 func (g *Gateway) refuseDraining() error {
@@ -198,6 +213,7 @@ func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, refused *Refusa
 	if async(r) {
 		return refused.api()
 	}
+	g.opt.Meter.Refused(refused.Code)
 	event := &agui.RunError{Message: refused.Message, Code: &refused.Code}
 	if refused.Field != "" {
 		ours, err := json.Marshal(map[string]string{"field": refused.Field})
