@@ -19,6 +19,7 @@ func (g *Gateway) resume(ctx context.Context, p Principal, agent, digest string,
 	if _, err := g.agent(agent); err != nil {
 		return "", err // what nobody can go on with is not answered
 	}
+	g.log.Debug("answers are given", "thread_id", key.Thread, "run_id", key.Run, "entries", len(input.Resume))
 	run, err := g.runs.Resume(ctx, p.Tenant, digest, input, p.Subject)
 	refused, ok := errors.AsType[*Refusal](err)
 	switch {
