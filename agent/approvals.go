@@ -102,13 +102,13 @@ func (a Approvals) validate(known func(name string) bool) (found []error) {
 
 // ApprovalRules is [Approvals] as it is recorded.
 type ApprovalRules struct {
-	Allow          []string        `json:"allow,omitempty"`
-	Ask            []string        `json:"ask,omitempty"`
-	When           bool            `json:"when,omitempty"`
-	Default        ApprovalDefault `json:"default,omitempty"`
-	Remember       bool            `json:"remember,omitempty"`
-	Expires        time.Duration   `json:"expires,omitempty"` // in nanoseconds
-	OnExpiry       tool.Expiry     `json:"onExpiry,omitempty"`
+	Allow    []string        `json:"allow,omitempty"`
+	Ask      []string        `json:"ask,omitempty"`
+	When     bool            `json:"when,omitempty"`
+	Default  ApprovalDefault `json:"default,omitempty"`
+	Remember bool            `json:"remember,omitempty"`
+	Expires  time.Duration   `json:"expires,omitempty"` // in nanoseconds
+	OnExpiry tool.Expiry     `json:"onExpiry,omitempty"`
 	// AskUnknown asks about calls whose outcome is unknown. Runs of before there were such
 	// questions don't.
 	AskUnknown bool `json:"askUnknown,omitempty"`

@@ -43,7 +43,7 @@ func newContext[S any](r *run) (*RunContext[S], error) {
 		return nil, err
 	}
 	rc := &RunContext[S]{r: r, scope: r.root, state: state}
-	r.restate, r.document = state.restate, state.document
+	r.restate, r.document, r.rebase = state.restate, state.document, state.rebase
 	return rc, nil
 }
 

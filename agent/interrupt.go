@@ -34,6 +34,8 @@ type Question struct {
 	// questions of a tool from 1.
 	Call    agui.ToolCallID `json:"call,omitempty"`
 	Ordinal int             `json:"ordinal,omitempty"`
+
+	of *agui.SubagentRunID // who asks, in a run that waits where it is
 }
 
 // QuestionKind says what an answer is for.
@@ -293,7 +295,7 @@ func (r *run) callQuestion(kind QuestionKind, reason, message string, p Parked, 
 	if len(p.Call.Arguments) <= maxShownArguments && json.Valid([]byte(p.Call.Arguments)) {
 		about.Arguments = json.RawMessage(p.Call.Arguments)
 	}
-	q := Question{Kind: kind, Policy: policy, Call: agui.ToolCallID(p.Call.ID), Interrupt: agui.Interrupt{
+	q := Question{Kind: kind, Policy: policy, Call: agui.ToolCallID(p.Call.ID), of: p.Subagent, Interrupt: agui.Interrupt{
 		ID: r.root.NewInterruptID(), Reason: reason, Message: &message, ToolCallID: new(agui.ToolCallID(p.Call.ID)), SubagentRunID: p.Subagent,
 	}}
 	if value, err := encode(about); err == nil {

@@ -95,9 +95,6 @@ func (b *batch[S]) ask(_ workflow.Context, n int, reply Reply) error {
 	return b.handles[n].Close()
 }
 
-// await waits for the answers, in agents that go on where they are.
-func (b *batch[S]) await(workflow.Context) error { return nil }
-
 // pause prepares the end of a run that waits: everything is closed, and the client is
 // given all that the next run begins with.
 func (r *run) pause(outcome *agui.Outcome) (*agui.Outcome, error) {
@@ -247,11 +244,11 @@ func (o *Origin) conversation() []agui.Message {
 
 // told is what RUN_STARTED repeats of the messages of a run that goes on: those that are
 // new, and those that hold the calls that it answers, so that its log tells of them.
-func (r *run) told() []agui.Message {
+func (r *run) told(before []agui.Message) []agui.Message {
 	var list []agui.Message
 	for _, m := range r.history.Messages() {
 		if slices.ContainsFunc(m.ToolCalls, func(c agui.ToolCall) bool { return findParked(r.parked, c.ID) != nil }) ||
-			!slices.ContainsFunc(r.origin.Checkpoint.Messages, func(known agui.Message) bool { return known.ID == m.ID }) {
+			!slices.ContainsFunc(before, func(known agui.Message) bool { return known.ID == m.ID }) {
 			list = append(list, m)
 		}
 	}
@@ -298,7 +295,7 @@ func (r *run) decisions() (agui.Metadata, error) {
 // resume carries out what was answered. It returns how the run ends if it can't go on:
 // questions are open, or calls are the client's to answer.
 func (rc *RunContext[S]) resume(ctx workflow.Context) (*agui.Outcome, error) {
-	if _, err := rc.answer(ctx); err != nil {
+	if _, err := rc.answer(ctx, func(Question) bool { return true }); err != nil {
 		return nil, err
 	}
 	switch {
@@ -313,11 +310,11 @@ func (rc *RunContext[S]) resume(ctx workflow.Context) (*agui.Outcome, error) {
 // answer carries out the calls whose questions all have an answer, and returns their
 // outcomes. What is not answered stays open, and the answers to questions of the agent's
 // own are for the agent.
-func (rc *RunContext[S]) answer(ctx workflow.Context) ([]Outcome, error) {
+func (rc *RunContext[S]) answer(ctx workflow.Context, mine func(Question) bool) ([]Outcome, error) {
 	r := rc.r
 	var answered []Question
 	r.questions = slices.DeleteFunc(slices.Clone(r.questions), func(q Question) bool {
-		if r.response(q.Interrupt.ID) == nil {
+		if !mine(q) || r.response(q.Interrupt.ID) == nil {
 			return false
 		}
 		answered = append(answered, q)
@@ -325,7 +322,8 @@ func (rc *RunContext[S]) answer(ctx workflow.Context) ([]Outcome, error) {
 	})
 	b := batch[S]{rc: rc}
 	for _, p := range slices.Clone(r.parked) {
-		if slices.ContainsFunc(r.questions, func(q Question) bool { return q.Call == agui.ToolCallID(p.Call.ID) }) {
+		of := func(q Question) bool { return q.Call == agui.ToolCallID(p.Call.ID) }
+		if !slices.ContainsFunc(answered, of) || slices.ContainsFunc(r.questions, of) {
 			continue
 		}
 		if err := b.proceed(p, answered); err != nil {

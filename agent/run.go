@@ -49,6 +49,13 @@ type run struct {
 	end       End  // what it says
 	// restate shows the state again that a tool had when the run was cancelled.
 	restate func() (agui.Event, error)
+	// rebase goes on with what the client of another run holds, if it brings any.
+	rebase func(state json.RawMessage) error
+	// sitting are the coroutines that wait for answers; one of them leads. above has the
+	// subagents that are open, with those around them.
+	sitting []*sitting
+	leads   bool
+	above   map[agui.SubagentRunID]*agui.SubagentRunID
 	// document is the state, and what the client was last shown of it.
 	document func() (state, published json.RawMessage, err error)
 }
@@ -97,9 +104,25 @@ func newRun(h Host, o Origin, cancelled func() bool) *run {
 		Counters: cp.Counters,
 		Taken:    func(id agui.MessageID) bool { _, taken := r.ids[id]; return taken },
 		Called:   func(id agui.ToolCallID) bool { _, called := r.calls[id]; return called },
-		Accepted: func(e agui.Event) { fold(r.history, e) },
+		Accepted: r.accepted,
 	})
 	return r
+}
+
+// accepted takes what was emitted, as it was emitted.
+func (r *run) accepted(e agui.Event) {
+	fold(r.history, e)
+	switch e := e.(type) {
+	case *agui.SubagentStarted:
+		if r.above == nil {
+			r.above = map[agui.SubagentRunID]*agui.SubagentRunID{}
+		}
+		r.above[e.SubagentRunID] = e.ParentSubagentRunID
+	case *agui.SubagentFinished:
+		delete(r.above, e.SubagentRunID)
+	case *agui.SubagentError:
+		delete(r.above, e.SubagentRunID)
+	}
 }
 
 func (r *run) cancelled() bool { return r.asked != nil && r.asked() }
@@ -144,7 +167,7 @@ func (r *run) begin() error {
 		return err
 	}
 	if r.origin.Resumed {
-		echo.Messages = r.told()
+		echo.Messages = r.told(r.origin.Checkpoint.Messages)
 	}
 	return r.sink(&agui.RunStarted{
 		BaseEvent: agui.Base{Metadata: said},

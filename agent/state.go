@@ -48,6 +48,16 @@ func none(document json.RawMessage) bool {
 	return false
 }
 
+// rebase goes on in another run, whose client holds a state of its own or none that it was
+// shown there.
+func (c *cell[S]) rebase(held json.RawMessage) error {
+	c.published = nil
+	if none(held) {
+		return nil
+	}
+	return c.adopt(held)
+}
+
 // document is the state as JSON, and what the client was last shown of it.
 func (c *cell[S]) document() (state, published json.RawMessage, err error) {
 	state, err = encode(c.value)

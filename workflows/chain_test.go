@@ -251,6 +251,12 @@ func (c *chain) run(id string) []string {
 				if i.ToolCallID != nil {
 					line += " for " + string(*i.ToolCallID)
 				}
+				line += by(i.SubagentRunID)
+			}
+		}
+		if end, is := e.(*agui.SubagentFinished); is && end.Outcome.Type == agui.SubagentSuspended {
+			for _, id := range end.Outcome.InterruptIDs {
+				line += " " + string(id)
 			}
 		}
 		if snapshot, is := e.(*agui.MessagesSnapshot); is {

@@ -54,16 +54,19 @@ type host struct {
 	tally tally
 
 	stands func() (agent.Checkpoint, error) // how the run stands
+	desk   *desk
+	cancel func() // ends the run as cancelled
 }
 
 var (
 	_ agent.Host   = (*host)(nil)
 	_ agent.Keeper = (*host)(nil)
+	_ agent.Waiter = (*host)(nil)
 )
 
 func newHost(ctx workflow.Context, in RunInput) *host {
 	info := workflow.GetInfo(ctx)
-	return &host{
+	h := &host{
 		in:        in,
 		execution: info.FirstRunID,
 		started:   info.WorkflowStartTime.UnixNano(),
@@ -71,6 +74,8 @@ func newHost(ctx workflow.Context, in RunInput) *host {
 		carry:     workflow.NewMutex(ctx),
 		tally:     tally{to: workflow.GetMetricsHandler(ctx)},
 	}
+	h.desk = &desk{kept: &h.in.Kept, describe: h.status}
+	return h
 }
 
 // record keeps the definition of the agent in history, so that a deploy can't change a run under replay. It reports false
@@ -110,6 +115,7 @@ func (h *host) ContinueAsNew(ctx workflow.Context, checkpoint func() (agent.Chec
 	if err != nil || cp.Turns <= h.turnsBefore || cp.Turns >= h.def.Limits.Turns {
 		return err
 	}
+	h.desk.drain(ctx)
 	in := h.in
 	in.Input.Messages, in.Input.State = nil, nil // the checkpoint has them
 	if in.Resume != nil {

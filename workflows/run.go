@@ -54,7 +54,8 @@ func (r *Runner) Register(w worker.WorkflowRegistry) {
 // as one that waits ([Runner.Wait]).
 func (r *Runner) Run(ctx workflow.Context, in RunInput) (RunResult, error) {
 	h := newHost(ctx, in)
-	d := &desk{kept: &h.in.Kept, describe: h.status}
+	ctx, h.cancel = workflow.WithCancel(ctx)
+	d := h.desk
 	if err := d.open(ctx); err != nil {
 		return RunResult{}, err
 	}
@@ -63,9 +64,7 @@ func (r *Runner) Run(ctx workflow.Context, in RunInput) (RunResult, error) {
 			return RunResult{}, err
 		}
 		if in.Resume.Cancel {
-			var cancel func()
-			ctx, cancel = workflow.WithCancel(ctx)
-			cancel()
+			h.cancel()
 		}
 	}
 	origin, program, err := r.begin(ctx, h)

@@ -46,7 +46,8 @@ type stage struct {
 	steps     []step
 	log       []agui.Event
 	ordinal   int64
-	last      step // that appended
+	carried   agui.RunID // of which
+	last      step       // that appended
 	published int
 	grown     chan struct{} // closed and replaced when the log grows
 }
@@ -184,6 +185,9 @@ func (s *stage) carry(ctx context.Context, w activities.Writing, more string) er
 		return temporal.NewNonRetryableApplicationError(fmt.Sprintf("%q would append behind %q", now.text, s.last.text), activities.TypeSuperseded, nil)
 	}
 	s.last = now
+	if w.Run != s.carried { // another run has another log
+		s.carried, s.ordinal = w.Run, 0
+	}
 	if w.Outbox.First > s.ordinal+1 {
 		s.t.Errorf("%q leaves out ordinals: the log has %d", now.text, s.ordinal)
 	}

@@ -21,28 +21,7 @@ func (r *Runner) Wait(ctx workflow.Context, p Pause) (RunResult, error) {
 	if err := d.open(ctx); err != nil {
 		return RunResult{}, err
 	}
-	c := clock{at: p.Expires}
-	c.start(ctx)
-	for d.onward == nil {
-		if err := workflow.Await(ctx, func() bool { return d.onward != nil || d.signals.Len() > 0 || c.struck() }); err != nil {
-			break // cancelled
-		}
-		if d.refuses != nil {
-			panic(fmt.Sprintf("this worker does not know pauses of version %d", p.Version))
-		}
-		d.drain(ctx)
-		if d.onward == nil && c.struck() {
-			if p.expire(workflow.Now(ctx)) {
-				break
-			}
-			d.decide(Resumption{})
-		}
-		if next := p.expires(); d.onward == nil && (c.struck() || !next.Equal(c.at)) {
-			c.stop()
-			c = clock{at: next}
-			c.start(ctx)
-		}
-	}
+	d.wait(ctx)
 	if err := settle(ctx, d); err != nil {
 		return RunResult{}, err
 	}
@@ -50,6 +29,34 @@ func (r *Runner) Wait(ctx workflow.Context, p Pause) (RunResult, error) {
 		return RunResult{}, d.goOn(ctx)
 	}
 	return RunResult{}, temporal.NewCanceledError(p.cancelled())
+}
+
+// wait blocks until it is decided which run goes on, or that none does: the pause was cancelled, by somebody or by an
+// expiry.
+func (d *desk) wait(ctx workflow.Context) {
+	c := clock{at: d.pause.Expires}
+	c.start(ctx)
+	defer func() { c.stop() }()
+	for d.onward == nil {
+		if err := workflow.Await(ctx, func() bool { return d.onward != nil || d.signals.Len() > 0 || c.struck() }); err != nil {
+			return
+		}
+		if d.refuses != nil {
+			panic(fmt.Sprintf("this worker does not know pauses of version %d", d.pause.Version))
+		}
+		d.drain(ctx)
+		if d.onward == nil && c.struck() {
+			if d.pause.expire(workflow.Now(ctx)) {
+				return
+			}
+			d.decide(Resumption{})
+		}
+		if next := d.pause.expires(); d.onward == nil && (c.struck() || !next.Equal(c.at)) {
+			c.stop()
+			c = clock{at: next}
+			c.start(ctx)
+		}
+	}
 }
 
 // clock strikes when the first question expires; never if there is no such time.

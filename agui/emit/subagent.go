@@ -63,6 +63,8 @@ type Subagent struct {
 	id    agui.SubagentRunID
 	name  string
 	ended bool
+
+	started *agui.SubagentStarted // as it was announced
 }
 
 // Subagent announces an invocation. While it is open its output goes through the handle, and the scope around it opens
@@ -84,7 +86,7 @@ func (c *Scope) Subagent(name string, opt SubagentOptions) (*Subagent, error) {
 	if opt.Description != "" {
 		started.Description = &opt.Description
 	}
-	s := &Subagent{Scope: &Scope{s: c.s, tag: id}, outer: c, id: *id, name: name}
+	s := &Subagent{Scope: &Scope{s: c.s, tag: id}, outer: c, id: *id, name: name, started: new(*started)}
 	if err := c.open(s, started); err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ type ToolCall struct {
 	result agui.MessageID
 	args   strings.Builder
 	ended  bool
+	out    bool // its end is emitted, because the run has paused; it may still get a result
 }
 
 // ToolCall opens a call of the named tool, under a fresh id unless options say otherwise. The id of its result is set aside
@@ -56,7 +57,7 @@ func (t *ToolCall) Ended() bool { return t.ended }
 
 // Args appends a piece of the argument text, which need not be JSON by itself and is not judged.
 func (t *ToolCall) Args(fragment string) error {
-	if t.ended {
+	if t.ended || t.out {
 		return ErrHandleClosed
 	}
 	t.args.WriteString(fragment)
@@ -109,6 +110,9 @@ func (t *ToolCall) End() error {
 		return ErrHandleClosed
 	}
 	t.ended = true
+	if t.out {
+		return nil
+	}
 	t.c.leave(t)
 	return t.c.send(&agui.ToolCallEnd{ToolCallID: t.id})
 }
