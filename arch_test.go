@@ -32,6 +32,7 @@ type arrows struct {
 //   - agui imports nothing but its own leaves: whoever only speaks the protocol gets nothing else.
 //   - agent never imports activities: an author's import must not drag NATS in.
 //   - a vendor's model is imported by a main only.
+//   - Prometheus is for metrics and for who hands it a registry: the stages tell a Meter of their own what they do.
 var mayImport = []struct {
 	folder string
 	arrows
@@ -74,9 +75,13 @@ var mayImport = []struct {
 	{"gateway/playground", arrows{outside: []string{"http"}}},
 
 	// Assembly and wiring.
+	{"metrics", arrows{
+		ours:    []string{"activities", "agent/model", "eventbus", "workflows"},
+		outside: []string{"http", "prometheus", "temporal"},
+	}},
 	{"worker", arrows{
-		ours:    []string{"activities", "agent", "agent/model", "eventbus", "workflows"},
-		outside: []string{"nats", "temporal"},
+		ours:    []string{"activities", "agent", "agent/model", "eventbus", "metrics", "workflows"},
+		outside: []string{"nats", "prometheus", "temporal"},
 	}},
 	{"agent/agenttest", arrows{ // A worker in a test, with a log of its own.
 		ours:    []string{"activities", "agent", "agent/model", "agent/tool", "agui", "eventbus", "eventbus/eventbustest", "workflows"},
@@ -85,8 +90,8 @@ var mayImport = []struct {
 	{"cmd/internal/process", arrows{}},
 	{"cmd/worker", arrows{ours: []string{"agent/...", "cmd/internal/process", "examples/...", "worker"}}},
 	{"cmd/gateway", arrows{
-		ours:    []string{"agent/tool/receipt", "agui", "cmd/internal/process", "eventbus", "gateway", "gateway/engine", "workflows"},
-		outside: []string{"http", "nats", "temporal"},
+		ours:    []string{"agent/tool/receipt", "agui", "cmd/internal/process", "eventbus", "gateway", "gateway/engine", "metrics", "workflows"},
+		outside: []string{"http", "nats", "prometheus", "temporal"},
 	}},
 	{"cmd/dev", arrows{ours: []string{"*"}, outside: []string{"*"}}},
 	{"examples/weather", arrows{ours: []string{"agent/...", "agui", "worker"}}}, // A main, as a user writes one.
@@ -107,6 +112,7 @@ var outside = map[string][]string{
 	"nats":        {"github.com/nats-io/nats.go"},
 	"nats-server": {"github.com/nats-io/nats-server"},
 	"openai":      {"github.com/openai/openai-go"},
+	"prometheus":  {"github.com/prometheus/client_golang"},
 	"protowire":   {"google.golang.org/protobuf/encoding/protowire"},
 	// The SDK passes on some answers of the server as gRPC's own errors.
 	"temporal": {"go.temporal.io/api", "go.temporal.io/sdk", "google.golang.org/grpc/codes", "google.golang.org/grpc/status"},
@@ -165,6 +171,7 @@ func TestTheArchitectureRefuses(t *testing.T) {
 		{"agui", module + "/agent", "agui may not import agent"},
 		{"agent", "net/http", "agent may not import net/http"},
 		{"eventbus", "github.com/nats-io/nats-server/v2/server", "eventbus may not import"},
+		{"eventbus", "github.com/prometheus/client_golang/prometheus", "eventbus may not import"},
 		{"utils", "fmt", "utils has no row"},
 		{"gateway", "github.com/google/uuid", "has no name in the table outside"},
 		{"devserver", module + "/agui", "devserver imports nothing of ours"},

@@ -20,44 +20,35 @@ type Meter interface {
 	Streaming(delta int)
 	// Sent says how many events, of how many bytes as JSON, a client has taken.
 	Sent(events, bytes int)
-	// Cut says why a stream ended before its end.
-	Cut(why Cut)
-	// First says how long after a POST its client had the first event of the run that it started, and the first text.
-	First(agent string, what First, after time.Duration)
+	// Cut says that a stream ended before its end, for one of the reasons below.
+	Cut(reason string)
+	// FirstEvent says how long after a POST its client had the first event of the run that it started.
+	FirstEvent(agent string, after time.Duration)
+	// FirstText says how long after it the client had the first text.
+	FirstText(agent string, after time.Duration)
 	// Lost says that a run was found whose execution is gone, and that it was closed.
 	Lost()
 }
 
-// Cut is why a stream was cut.
-type Cut string
-
-// The reasons.
+// Reasons for which streams are cut.
 const (
-	CutLeft  Cut = "left"  // the client closed the connection, or it broke
-	CutSlow  Cut = "slow"  // the client did not take what it was sent in time
-	CutDrain Cut = "drain" // the gateway shuts down
-	CutError Cut = "error" // the log could not be read on
-)
-
-// First is what a client waits for.
-type First string
-
-// What there is to wait for.
-const (
-	FirstEvent First = "event"
-	FirstText  First = "text"
+	CutLeft  = "left"  // the client closed the connection, or it broke
+	CutSlow  = "slow"  // the client did not take what it was sent in time
+	CutDrain = "drain" // the gateway shuts down
+	CutError = "error" // the log could not be read on
 )
 
 // nobody is the Meter of a gateway that is not measured.
 type nobody struct{}
 
-func (nobody) Answered(string, int)               {}
-func (nobody) Refused(string)                     {}
-func (nobody) Streaming(int)                      {}
-func (nobody) Sent(int, int)                      {}
-func (nobody) Cut(Cut)                            {}
-func (nobody) First(string, First, time.Duration) {}
-func (nobody) Lost()                              {}
+func (nobody) Answered(string, int)             {}
+func (nobody) Refused(string)                   {}
+func (nobody) Streaming(int)                    {}
+func (nobody) Sent(int, int)                    {}
+func (nobody) Cut(string)                       {}
+func (nobody) FirstEvent(string, time.Duration) {}
+func (nobody) FirstText(string, time.Duration)  {}
+func (nobody) Lost()                            {}
 
 // Routes of requests that none of the gateway's takes.
 const (
@@ -147,11 +138,11 @@ func (m *measured) sent(events []json.RawMessage) {
 	}
 	if !m.event {
 		m.event = true
-		m.meter.First(m.agent, FirstEvent, time.Since(m.began))
+		m.meter.FirstEvent(m.agent, time.Since(m.began))
 	}
 	for _, data := range events {
 		if bytes.HasPrefix(data, textContent) {
-			m.meter.First(m.agent, FirstText, time.Since(m.began))
+			m.meter.FirstText(m.agent, time.Since(m.began))
 			m.agent = ""
 			return
 		}

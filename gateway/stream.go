@@ -140,7 +140,7 @@ func (g *Gateway) cut(r *http.Request, key eventbus.RunKey, err error) {
 }
 
 // reason is why a stream is cut with an error.
-func (g *Gateway) reason(r *http.Request, err error) Cut {
+func (g *Gateway) reason(r *http.Request, err error) string {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return CutSlow
