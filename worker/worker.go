@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/contrib/envconfig"
@@ -69,6 +70,15 @@ type Config struct {
 
 	// Logger gets everything, the SDK's messages too. Default slog.Default().
 	Logger *slog.Logger
+
+	// Metrics is where the metrics of the worker, of the event log and of Temporal's SDK are registered (package metrics).
+	// Several workers may share one. Nil: there are none, unless there is a MetricsAddress. A Temporal.MetricsHandler that is
+	// set gets in its place what the SDK measures, and the numbers of runs and calls.
+	Metrics prometheus.Registerer
+
+	// MetricsAddress is where /metrics, /healthz and /readyz are served without credentials. Empty for nowhere. Metrics must
+	// be a prometheus.Gatherer for that; nil makes a registry that has the process's own metrics, too.
+	MetricsAddress string
 }
 
 const (
@@ -92,7 +102,7 @@ const (
 
 // ConfigFromEnv reads the environment under the names of the ecosystem: TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE,
 // TEMPORAL_API_KEY, TEMPORAL_TLS_… and Temporal's configuration file (the SDK's envconfig), NATS_URL, NATS_CREDS,
-// HOLDFAST_TASK_QUEUE. Models stay to be set.
+// HOLDFAST_TASK_QUEUE, HOLDFAST_METRICS_ADDRESS. Models stay to be set.
 func ConfigFromEnv() (Config, error) {
 	t, err := envconfig.LoadDefaultClientOptions()
 	if err != nil {
@@ -103,6 +113,8 @@ func ConfigFromEnv() (Config, error) {
 		NATSURL:   os.Getenv("NATS_URL"),
 		NATSCreds: os.Getenv("NATS_CREDS"),
 		TaskQueue: os.Getenv("HOLDFAST_TASK_QUEUE"),
+
+		MetricsAddress: os.Getenv("HOLDFAST_METRICS_ADDRESS"),
 	}, nil
 }
 
@@ -157,11 +169,22 @@ func Run(ctx context.Context, cfg Config, agents ...agent.Agent) error {
 		return err
 	}
 	log := cfg.Logger
+	counts, err := cfg.measure()
+	if err != nil {
+		return err
+	}
+	state := new(probe)
+	stopServing, err := state.serve(cfg)
+	if err != nil {
+		return err
+	}
+	defer stopServing()
 	bus, closeBus, err := openLog(ctx, cfg)
 	if err != nil {
 		return stopped(ctx, err)
 	}
 	defer closeBus()
+	state.set(func(p *probe) { p.bus = bus })
 	tc, err := dial(ctx, cfg)
 	if err != nil {
 		return stopped(ctx, err)
@@ -181,7 +204,11 @@ func Run(ctx context.Context, cfg Config, agents ...agent.Agent) error {
 		OnFatalError:                       func(err error) { fatal <- err },
 	})
 	workflows.NewRunner(agents).Register(w)
-	activities.NewSet(bus, agents, cfg.Models, log).Register(w)
+	set := activities.NewSet(bus, agents, cfg.Models, log)
+	if counts != nil {
+		set.Measure(counts)
+	}
+	set.Register(w)
 	if err := w.Start(); err != nil {
 		return fmt.Errorf("start worker on task queue %s: %w", cfg.TaskQueue, err)
 	}
@@ -192,6 +219,7 @@ func Run(ctx context.Context, cfg Config, agents ...agent.Agent) error {
 		w.Stop()
 		return stopped(ctx, err)
 	}
+	state.set(func(p *probe) { p.temporal = workflows.NewClient(tc) })
 	log.Info("worker started", "task_queue", cfg.TaskQueue, "agents", names(agents))
 	select {
 	case <-ctx.Done():
@@ -199,6 +227,7 @@ func Run(ctx context.Context, cfg Config, agents ...agent.Agent) error {
 	case err = <-fatal:
 		err = fmt.Errorf("worker on task queue %s: %w", cfg.TaskQueue, err)
 	}
+	state.set(func(p *probe) { p.stopping = true })
 	stopAnnouncing()
 	signedOff()
 	w.Stop()

@@ -14,14 +14,16 @@ import (
 
 	"github.com/holdfast-dev/holdfast/agent"
 	"github.com/holdfast-dev/holdfast/cmd/internal/process"
+	"github.com/holdfast-dev/holdfast/examples/board"
 	"github.com/holdfast-dev/holdfast/examples/librarian"
 	"github.com/holdfast-dev/holdfast/examples/orders"
+	"github.com/holdfast-dev/holdfast/examples/painter"
 	"github.com/holdfast-dev/holdfast/examples/researcher"
 	"github.com/holdfast-dev/holdfast/examples/surveyor"
 	"github.com/holdfast-dev/holdfast/worker"
 )
 
-const usage = `worker runs the example agents researcher, surveyor, orders and librarian.
+const usage = `worker runs the example agents board, editor, librarian, orders, painter, researcher and surveyor.
 
   worker [-h]
 
@@ -38,11 +40,12 @@ It is configured by the environment:
                             {"gpt-5-mini": {"input": 0.25, "cachedInput": 0.025, "output": 2}}
   HOLDFAST_MODEL_TIMEOUTS   how long a model may take until its first byte, between two pieces, and for all of an
                             answer (default 5m,2m,30m)
-  HOLDFAST_FILES            folder that researcher and surveyor may read (default the current one)
+  HOLDFAST_FILES            folder that researcher, editor and surveyor may read (default the current one)
   HOLDFAST_ORDERS_FILE      file of the orders store (default orders.db in the user's cache folder)
   HOLDFAST_TASK_QUEUE       Temporal task queue to serve (default holdfast)
   HOLDFAST_STREAM           name of the JetStream stream (default HOLDFAST)
   HOLDFAST_STREAM_REPLICAS  servers that hold it, when it is made (default 1)
+  HOLDFAST_METRICS_ADDRESS  address that serves /metrics for Prometheus, /healthz and /readyz (default: none)
   HOLDFAST_STOP_TIMEOUT     how long SIGTERM waits for what has begun (default 20s)
 
   NATS_URL                  NATS servers, separated by commas (default nats://127.0.0.1:4222)
@@ -123,6 +126,10 @@ func agents(ctx context.Context) ([]agent.Agent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("HOLDFAST_FILES: %w", err)
 	}
+	edit, err := researcher.Editor(folder)
+	if err != nil {
+		return nil, fmt.Errorf("HOLDFAST_FILES: %w", err)
+	}
 	survey, err := surveyor.Agent(folder)
 	if err != nil {
 		return nil, fmt.Errorf("HOLDFAST_FILES: %w", err)
@@ -143,5 +150,7 @@ func agents(ctx context.Context) ([]agent.Agent, error) {
 		return nil, fmt.Errorf("HOLDFAST_ORDERS_FILE: %w", err)
 	}
 	// The library lives as long as the process.
-	return []agent.Agent{research, survey, orders.Agent(store), librarian.Agent(ctx, librarian.Connect())}, nil
+	return []agent.Agent{
+		research, edit, survey, orders.Agent(store), librarian.Agent(ctx, librarian.Connect()), painter.Agent(), board.Agent(),
+	}, nil
 }

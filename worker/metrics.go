@@ -1,0 +1,84 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/holdfast-dev/holdfast/eventbus"
+	"github.com/holdfast-dev/holdfast/metrics"
+	"github.com/holdfast-dev/holdfast/workflows"
+)
+
+// measure registers what is to be measured, and returns what counts the activities; nil when nothing is measured.
+func (c *Config) measure() (*metrics.Work, error) {
+	if c.Metrics == nil && c.MetricsAddress == "" {
+		return nil, nil
+	}
+	if c.Metrics == nil {
+		c.Metrics = metrics.NewRegistry()
+	}
+	log, err := metrics.NewLog(c.Metrics)
+	if err != nil {
+		return nil, err
+	}
+	temporal, err := metrics.NewTemporal(c.Metrics)
+	if err != nil {
+		return nil, err
+	}
+	if c.Log.Meter == nil {
+		c.Log.Meter = log
+	}
+	if c.Temporal.MetricsHandler == nil {
+		c.Temporal.MetricsHandler = temporal
+	}
+	return metrics.NewWork(c.Metrics)
+}
+
+// probe looks whether a worker can do its work.
+type probe struct {
+	mu       sync.Mutex
+	bus      *eventbus.Bus     // nil until the log is open
+	temporal *workflows.Client // nil until Temporal has answered
+	stopping bool
+}
+
+// serve serves the operator if that is configured.
+func (p *probe) serve(c Config) (stop func(), err error) {
+	if c.MetricsAddress == "" {
+		return func() {}, nil
+	}
+	gathers, ok := c.Metrics.(prometheus.Gatherer)
+	if !ok {
+		return nil, errors.New("worker: Config.Metrics can't be served at Config.MetricsAddress, for it is no prometheus.Gatherer")
+	}
+	_, stop, err = metrics.Serve(c.MetricsAddress, gathers, p.ready, c.Logger)
+	return stop, err
+}
+
+func (p *probe) set(change func(p *probe)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	change(p)
+}
+
+// ready returns nil when the worker takes work, and Temporal and NATS answer.
+func (p *probe) ready(ctx context.Context) error {
+	p.mu.Lock()
+	bus, temporal, stopping := p.bus, p.temporal, p.stopping
+	p.mu.Unlock()
+	switch {
+	case stopping:
+		return errors.New("the worker is stopping")
+	case bus == nil:
+		return errors.New("the worker waits for NATS")
+	case temporal == nil:
+		return errors.New("the worker waits for Temporal")
+	}
+	if err := bus.Ready(ctx); err != nil {
+		return err
+	}
+	return temporal.Ready(ctx)
+}
