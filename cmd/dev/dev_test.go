@@ -182,7 +182,7 @@ func TestChildrenUseTheServersStartedHere(t *testing.T) {
 	opts := options{folder: "/kept", temporalPort: 1, natsPort: 2, httpPort: 3}
 	env := map[string]string{}
 	for _, entry := range childEnvironment([]string{
-		"PATH=/bin", "OPENAI_API_KEY=k", "HOLDFAST_FILES=/mine", "HOLDFAST_ADDRESS=0.0.0.0:80", "HOLDFAST_STREAM_REPLICAS=3",
+		"PATH=/bin", "OPENAI_API_KEY=k", "HOLDFAST_FILES=/mine", "HOLDFAST_ADDRESS=0.0.0.0:80", "HOLDFAST_STREAM_REPLICAS=3", "HOLDFAST_METRICS_ADDRESS=:9090",
 		"TEMPORAL_ADDRESS=cloud:7233", "TEMPORAL_API_KEY=secret", "TEMPORAL_TLS=true", "NATS_CREDS=/creds",
 	}, opts, "/checkout") {
 		name, value, _ := strings.Cut(entry, "=")
@@ -197,7 +197,7 @@ func TestChildrenUseTheServersStartedHere(t *testing.T) {
 			t.Errorf("%s = %q, want %q", name, env[name], want)
 		}
 	}
-	for _, name := range []string{"TEMPORAL_API_KEY", "TEMPORAL_TLS", "NATS_CREDS", "HOLDFAST_STREAM_REPLICAS"} {
+	for _, name := range []string{"TEMPORAL_API_KEY", "TEMPORAL_TLS", "NATS_CREDS", "HOLDFAST_STREAM_REPLICAS", "HOLDFAST_METRICS_ADDRESS"} {
 		if value, there := env[name]; there {
 			t.Errorf("%s = %q was passed on", name, value)
 		}

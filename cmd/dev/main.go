@@ -38,8 +38,9 @@ Environment:
   HOLDFAST_FILES       folder that researcher and surveyor may read (default: the checkout)
   OPENAI_API_KEY, OPENAI_BASE_URL, OPENAI_MODEL
                        a real model for the agents; with neither key nor URL they use the built-in demo model
-  Other HOLDFAST_… settings of worker and gateway (their -h lists them) are passed on; TEMPORAL_… and NATS_… are not,
-  because the servers started here are the ones to use.
+  Other HOLDFAST_… settings of worker and gateway (their -h lists them) are passed on, but for HOLDFAST_METRICS_ADDRESS:
+  the gateway serves /metrics beside everything else. TEMPORAL_… and NATS_… are not, because the servers started here
+  are the ones to use.
 `
 
 func main() {

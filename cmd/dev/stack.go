@@ -171,6 +171,7 @@ func childEnvironment(inherited []string, opts options, root string) []string {
 	preset := []string{"HOLDFAST_FILES=" + root, "HOLDFAST_STOP_TIMEOUT=" + workerDrain}
 	dropped := []string{
 		"HOLDFAST_STREAM_REPLICAS", // There is one server.
+		"HOLDFAST_METRICS_ADDRESS", // Two processes can't have the same; the gateway serves its own beside everything else.
 		"HOLDFAST_DATA", "HOLDFAST_DEVSERVER",
 	}
 	var env []string

@@ -25,6 +25,7 @@ import (
 	"github.com/holdfast-dev/holdfast/eventbus"
 	"github.com/holdfast-dev/holdfast/gateway"
 	"github.com/holdfast-dev/holdfast/gateway/engine"
+	"github.com/holdfast-dev/holdfast/metrics"
 	"github.com/holdfast-dev/holdfast/workflows"
 )
 
@@ -38,6 +39,7 @@ It is configured by the environment:
   HOLDFAST_ADDRESS          address to listen on (default 127.0.0.1:8080)
   HOLDFAST_TOKENS_FILE      bearer tokens, a line each: TOKEN TENANT [SUBJECT]; unset: everyone is let in
   HOLDFAST_CORS_ORIGINS     origins whose pages may call it, separated by commas; * for all
+  HOLDFAST_METRICS_ADDRESS  address that serves /metrics, and /healthz and /readyz too; unset: HOLDFAST_ADDRESS has /metrics
   HOLDFAST_MAX_BODY         largest request body in bytes (default 1048576, at most 1800000)
   HOLDFAST_STREAM           name of the JetStream stream (default HOLDFAST)
   HOLDFAST_STREAM_REPLICAS  servers that hold it, when it is made (default 1)
@@ -52,7 +54,8 @@ It is configured by the environment:
   HOLDFAST_LOG_FORMAT       text or json (default text)
   HOLDFAST_LOG_LEVEL        debug, info, warn or error (default info)
 
-GET /healthz answers while the process lives, GET /readyz when NATS and Temporal answer, too. SIGTERM cuts the streams,
+GET /healthz answers while the process lives, GET /readyz when NATS and Temporal answer, too, and GET /metrics has what
+Prometheus scrapes; none of them needs a token. SIGTERM cuts the streams,
 whose clients can come back through another gateway, and ends the process.
 `
 
@@ -125,7 +128,12 @@ func run(ctx context.Context) error {
 			opt.AllowedOrigins = append(opt.AllowedOrigins, origin)
 		}
 	}
-	options := eventbus.Options{Stream: os.Getenv("HOLDFAST_STREAM"), Logger: log}
+	meters, err := newMeters()
+	if err != nil {
+		return err
+	}
+	opt.Meter = meters.gateway
+	options := eventbus.Options{Stream: os.Getenv("HOLDFAST_STREAM"), Logger: log, Meter: meters.log}
 	if options.Replicas, err = number("HOLDFAST_STREAM_REPLICAS"); err != nil {
 		return err
 	}
@@ -140,12 +148,23 @@ func run(ctx context.Context) error {
 		return fmt.Errorf("listen on %s (HOLDFAST_ADDRESS): %w", address, err)
 	}
 	defer func() { _ = listener.Close() }()
+	state := new(probe)
+	if own := os.Getenv("HOLDFAST_METRICS_ADDRESS"); own != "" {
+		_, stop, err := metrics.Serve(own, meters.registry, state.ready, log)
+		if err != nil {
+			return fmt.Errorf("HOLDFAST_METRICS_ADDRESS: %w", err)
+		}
+		defer stop()
+	} else {
+		opt.Metrics = metrics.Handler(meters.registry, log)
+	}
 
 	temporal, err := envconfig.LoadDefaultClientOptions()
 	if err != nil {
 		return fmt.Errorf("read Temporal's environment: %w", err)
 	}
 	temporal.Logger = tlog.NewStructuredLogger(log)
+	temporal.MetricsHandler = meters.temporal
 	tc, err := client.NewLazyClient(workflows.ConnectionOptions(temporal))
 	if err != nil {
 		return fmt.Errorf("temporal: %w", err)
@@ -180,7 +199,9 @@ func run(ctx context.Context) error {
 	}
 	go ensureSearchAttributes(ctx, tc, namespace, log)
 
-	g := gateway.New(bus, engine.New(workflows.NewClient(tc)), directory, opt)
+	runs := engine.New(workflows.NewClient(tc))
+	state.begin(ctx, bus, runs)
+	g := gateway.New(bus, runs, directory, opt)
 	return serve(ctx, listener, g, log)
 }
 
