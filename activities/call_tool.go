@@ -46,7 +46,8 @@ func (s *Set) callTool(ctx context.Context, in CallToolInput) (ToolOutcome, erro
 	if err := v.begin(ctx); err != nil {
 		return ToolOutcome{}, v.end(ctx, err)
 	}
-	result, failed := tool.Run(working, t, v.call(), json.RawMessage(in.Call.Arguments))
+	call := v.call()
+	result, failed := tool.Run(working, t, call, json.RawMessage(in.Call.Arguments))
 	once := t.Spec().Effect == tool.AtMostOnce
 	lost := v.finish(ctx, once)
 	unsettled := lost != nil
@@ -57,6 +58,11 @@ func (s *Set) callTool(ctx context.Context, in CallToolInput) (ToolOutcome, erro
 	default:
 		// What was shown is not worth the outcome of a call that can't be repeated.
 		s.logger(ctx, in.Writing).Warn("what a tool reported may be lost", "tool", in.Call.Name, "call_id", in.Call.ID, "error", lost)
+	}
+	if ask, memo, waits := call.Suspended(); waits && errors.Is(failed, tool.ErrSuspended) && ctx.Err() == nil {
+		out := ToolOutcome{Suspended: &ask, Memo: memo, Emitted: v.wrote, Unsettled: unsettled}
+		v.settle(&out)
+		return fitting(out, in.Call.Name)
 	}
 	if failed != nil {
 		out, err := s.failed(ctx, in, t, failed)
@@ -142,6 +148,7 @@ func (v *voice) call() *tool.Call {
 	return tool.NewCall(tool.CallInfo{
 		Tenant: v.in.Writing.Tenant, Thread: v.in.Writing.Thread, Run: v.in.Writing.Run, ID: toolCallID(v.in),
 		Attempt: attempt(v.attempt), Entry: v.in.Entry, Message: v.in.Parent, Subagent: v.in.Subagent, State: v.lease, Sink: v.say,
+		Began: v.in.First, Asked: v.in.Asked, Memo: v.in.Memo,
 	})
 }
 

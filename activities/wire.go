@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/holdfast-dev/holdfast/agent/model"
+	"github.com/holdfast-dev/holdfast/agent/tool"
 	"github.com/holdfast-dev/holdfast/agui"
 )
 
@@ -97,9 +98,9 @@ type CallToolInput struct {
 	Mute bool `json:"mute,omitempty"`
 	// First is the run that the call began in, if that is another: its idempotency key is of that run.
 	First agui.RunID `json:"first,omitempty"`
-	// Memo is what the tool has noted in earlier entries, and Answers are those to what it asked.
-	Memo    map[string]json.RawMessage `json:"memo,omitempty"`
-	Answers []agui.ResumeEntry         `json:"answers,omitempty"`
+	// Asked are the tool's questions in earlier entries, with their answers, and Memo is what it has noted.
+	Asked []tool.Asked               `json:"asked,omitempty"`
+	Memo  map[string]json.RawMessage `json:"memo,omitempty"`
 }
 
 // Lease is the state document in the hands of one call.
@@ -126,6 +127,10 @@ type ToolOutcome struct {
 	Leaf string `json:"leaf,omitempty"`
 	// Emitted: the tool has written to its lane.
 	Emitted bool `json:"emitted,omitempty"`
+	// Suspended is what the tool waits for. It has neither failed nor succeeded then, and is called again when there is an
+	// answer; Memo is what it has noted.
+	Suspended *tool.Ask                  `json:"suspended,omitempty"`
+	Memo      map[string]json.RawMessage `json:"memo,omitempty"`
 	// Unsettled: not all that the tool wrote is known to be in the log, and some may still arrive. The lane is to be
 	// claimed or sealed before the call's brackets are closed, as after a call that did not return.
 	Unsettled bool `json:"unsettled,omitempty"`

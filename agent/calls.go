@@ -197,6 +197,9 @@ func (rc *RunContext[S]) order(c model.ToolCall, parent agui.MessageID, owner *a
 func (b *batch[S]) done(ctx workflow.Context, n int, r Reply) error {
 	i, call, order := b.places[n], b.handles[n], b.orders[n]
 	out := &b.outcomes[i]
+	if r.Suspended != nil {
+		return b.ask(ctx, n, r)
+	}
 	if r.Unknown && b.rc.r.origin.Definition.Approvals.AskUnknown {
 		return b.ask(ctx, n, r)
 	}

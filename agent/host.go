@@ -6,6 +6,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/holdfast-dev/holdfast/agent/model"
+	"github.com/holdfast-dev/holdfast/agent/tool"
 	"github.com/holdfast-dev/holdfast/agui"
 	"github.com/holdfast-dev/holdfast/agui/emit"
 )
@@ -148,10 +149,10 @@ type Order struct {
 	// often the tool was called for it, from 1.
 	Run   agui.RunID
 	Entry int
-	// Memo is what the tool has noted before it was suspended, and Answers are those to
-	// its questions.
-	Memo    map[string]json.RawMessage
-	Answers []agui.ResumeEntry
+	// Asked are the questions of the tool that have answers, and Memo is what it has
+	// noted.
+	Asked []tool.Asked
+	Memo  map[string]json.RawMessage
 	// Lease is asked right before the call begins for the state that it may see.
 	Lease func() (*Lease, error)
 }
@@ -175,6 +176,10 @@ type Reply struct {
 	Retryable bool
 	// Lost says that the call did not return, or may have shown more than it knows.
 	Lost bool
+	// Suspended is what the tool waits for, and Memo what it has noted; nil for one that
+	// has ended.
+	Suspended *tool.Ask
+	Memo      map[string]json.RawMessage
 	// Unknown says that it may have taken effect or not, and can't be repeated.
 	Unknown bool
 	// State is the document as the call left it, Published what the client was last

@@ -30,10 +30,10 @@ type Question struct {
 	OnExpiry tool.Expiry `json:"onExpiry,omitempty"`
 	// Remember says that the answer may stand for later calls, too.
 	Remember bool `json:"remember,omitempty"`
-	// Call is the one that waits for the answer, if one does. Ordinal counts the
-	// questions of a tool from 1.
-	Call    agui.ToolCallID `json:"call,omitempty"`
-	Ordinal int             `json:"ordinal,omitempty"`
+	// Call is the one that waits for the answer, if one does.
+	Call agui.ToolCallID `json:"call,omitempty"`
+	// Ask is what its tool asks.
+	Ask *tool.Ask `json:"ask,omitempty"`
 
 	of *agui.SubagentRunID // who asks, in a run that waits where it is
 }
@@ -62,9 +62,9 @@ type Parked struct {
 	Run agui.RunID `json:"run"`
 	// Entry counts how often the tool was called for it so far.
 	Entry int `json:"entry,omitempty"`
-	// Memo is what the tool has noted, and Answers are those to its earlier questions.
-	Memo    map[string]json.RawMessage `json:"memo,omitempty"`
-	Answers []agui.ResumeEntry         `json:"answers,omitempty"`
+	// Asked are the tool's questions that have answers, and Memo is what it has noted.
+	Asked []tool.Asked               `json:"asked,omitempty"`
+	Memo  map[string]json.RawMessage `json:"memo,omitempty"`
 	// Hidden says that clients don't see the call.
 	Hidden bool `json:"hidden,omitempty"`
 }
@@ -179,6 +179,10 @@ func (cp *Checkpoint) Judge(q Question, e agui.ResumeEntry) (Decision, error) {
 		return d, d.approval(q, p, e.Payload)
 	case AskOutcome:
 		return d, d.outcome(e.Payload)
+	case AskByTool:
+		if q.Ask != nil && q.Ask.Kind == tool.AskConsent {
+			return d, d.approval(q, p, e.Payload)
+		}
 	}
 	d.Verdict = Answered
 	return d, nil
@@ -281,6 +285,18 @@ func (r *run) outcomeQuestion(p Parked) Question {
 		`"outcome":{"type":"string","enum":["happened","not_happened","skip"],"description":"happened: the call took effect. not_happened: it did not, and is run again. skip: leave it."},` +
 		`"result":{"type":"string","description":"What the call returned, if it happened."},` +
 		`"reason":{"type":"string"}}}`)
+	return q
+}
+
+// toolQuestion is what a tool asks in the middle of a call.
+func (r *run) toolQuestion(p Parked, ask tool.Ask, now time.Time) Question {
+	reason, schema := agui.ReasonInputRequired, ask.Schema
+	if ask.Kind == tool.AskConsent {
+		reason, schema = agui.ReasonToolCall, approvalSchema(p.Tool, false)
+	}
+	q := r.callQuestion(AskByTool, reason, ask.Message, p, policyTool)
+	q.Ask, q.Interrupt.ResponseSchema = &ask, schema
+	q.expire(now, ask.Expires, ask.OnExpiry)
 	return q
 }
 

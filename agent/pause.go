@@ -6,6 +6,7 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/holdfast-dev/holdfast/agent/tool"
 	"github.com/holdfast-dev/holdfast/agent/tool/receipt"
 	"github.com/holdfast-dev/holdfast/agui"
 )
@@ -72,7 +73,7 @@ func (b *batch[S]) park(i int, call answering, o Order) Parked {
 	b.outcomes[i].Waiting = true
 	p := Parked{
 		Call: o.Call, Tool: o.Tool, Result: call.ResultMessageID(), Parent: o.Parent, Subagent: b.rc.scope.SubagentRunID(),
-		Run: o.Run, Entry: o.Entry, Memo: o.Memo, Answers: o.Answers, Hidden: b.rc.r.view.hides(o.Call.Name),
+		Run: o.Run, Entry: o.Entry, Memo: o.Memo, Asked: o.Asked, Hidden: b.rc.r.view.hides(o.Call.Name),
 	}
 	if earlier, is := call.(*parkedCall[S]); is {
 		p.Subagent = earlier.p.Subagent
@@ -84,14 +85,19 @@ func (b *batch[S]) park(i int, call answering, o Order) Parked {
 }
 
 // ask asks a person about a call that was begun and has no result.
-func (b *batch[S]) ask(_ workflow.Context, n int, reply Reply) error {
+func (b *batch[S]) ask(ctx workflow.Context, n int, reply Reply) error {
 	r, o := b.rc.r, b.orders[n]
 	if err := b.giveBack(o, reply); err != nil {
 		return err
 	}
 	p := b.park(b.places[n], b.handles[n], o)
 	p.Entry = max(p.Entry, 1)
-	r.wait(p, r.outcomeQuestion(p))
+	if reply.Suspended != nil {
+		p.Memo = reply.Memo
+		r.wait(p, r.toolQuestion(p, *reply.Suspended, workflow.Now(ctx)))
+	} else {
+		r.wait(p, r.outcomeQuestion(p))
+	}
 	return b.handles[n].Close()
 }
 
@@ -395,11 +401,11 @@ func (b *batch[S]) proceed(p Parked, questions []Question) error {
 		case !goes:
 			return b.refuse(i, call, text)
 		}
-		if edited := g.Decision.Edited; edited != nil {
+		if edited := g.Decision.Edited; edited != nil && q.Kind == AskApproval {
 			call.p.Call.Arguments = string(edited)
 		}
 		if q.Kind == AskByTool {
-			call.p.Answers = append(slices.Clone(call.p.Answers), g.Entry)
+			call.p.Asked = append(slices.Clone(call.p.Asked), tool.Asked{Ask: *q.Ask, Answer: g.Entry})
 		}
 	}
 	def, there := b.rc.Agent().Tool(p.Call.Name)
@@ -407,7 +413,7 @@ func (b *batch[S]) proceed(p Parked, questions []Question) error {
 		return b.refuse(i, call, textGone)
 	}
 	o := b.rc.order(call.p.Call, p.Parent, p.Subagent, def)
-	o.Run, o.Memo, o.Answers = p.Run, p.Memo, call.p.Answers
+	o.Run, o.Memo, o.Asked = p.Run, p.Memo, call.p.Asked
 	if p.Entry > 0 {
 		o.Entry = p.Entry + 1
 	}

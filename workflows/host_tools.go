@@ -168,7 +168,7 @@ func (h *host) order(ctx workflow.Context, o agent.Order, fanout bool) activitie
 	return activities.CallToolInput{
 		Writing: h.writing("call-"+o.Call.ID, fanout), Agent: h.def.Name, Call: o.Call,
 		Scheduled: workflow.Now(ctx).UnixMilli(), Subagent: o.Subagent, Mute: o.Mute, Parent: o.Parent,
-		Entry: o.Entry, First: o.Run, Memo: o.Memo, Answers: o.Answers,
+		Entry: o.Entry, First: o.Run, Memo: o.Memo, Asked: o.Asked,
 	}
 }
 
@@ -207,7 +207,7 @@ func (h *host) reply(ctx workflow.Context, o agent.Order, in activities.CallTool
 	if err == nil {
 		return agent.Reply{
 			Content: out.Content, Error: out.Error, Retryable: out.Retryable, Lost: out.Unsettled, State: out.State, Published: out.Published,
-			ForModel: out.ForModel, Leaf: out.Leaf, Scheduled: in.Scheduled,
+			ForModel: out.ForModel, Leaf: out.Leaf, Scheduled: in.Scheduled, Suspended: out.Suspended, Memo: out.Memo,
 		}, nil
 	}
 	lost := func(text string) (agent.Reply, error) {

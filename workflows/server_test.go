@@ -94,6 +94,7 @@ type stand struct {
 	bus      *eventbus.Bus
 	queue    string
 	agent    string
+	restart  func() // replaces the worker by another one, with an empty memory
 }
 
 // newStand serves one agent until the test ends. override replaces activities by their names.
@@ -110,16 +111,24 @@ func newStand(t *testing.T, tc client.Client, a agent.Agent, m model.Model, over
 	}
 	t.Cleanup(bus.Close)
 	s := &stand{t: t, temporal: tc, runs: workflows.NewClient(tc), bus: bus, queue: t.Name(), agent: a.Name}
-	w := worker.New(tc, s.queue, worker.Options{Identity: "test", MaxHeartbeatThrottleInterval: 500 * time.Millisecond, DeadlockDetectionTimeout: time.Minute})
-	workflows.NewRunner([]agent.Agent{a}).Register(w)
-	activities.NewSet(bus, []agent.Agent{a}, map[string]model.Model{"": m}, quiet).Register(replacing{w, override})
-	for name, f := range override {
-		w.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name})
+	start := func() worker.Worker {
+		w := worker.New(tc, s.queue, worker.Options{Identity: "test", MaxHeartbeatThrottleInterval: 500 * time.Millisecond, DeadlockDetectionTimeout: time.Minute})
+		workflows.NewRunner([]agent.Agent{a}).Register(w)
+		activities.NewSet(bus, []agent.Agent{a}, map[string]model.Model{"": m}, quiet).Register(replacing{w, override})
+		for name, f := range override {
+			w.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name})
+		}
+		if err := w.Start(); err != nil {
+			t.Fatal(err)
+		}
+		return w
 	}
-	if err := w.Start(); err != nil {
-		t.Fatal(err)
+	w := start()
+	t.Cleanup(func() { w.Stop() })
+	s.restart = func() {
+		w.Stop()
+		w = start()
 	}
-	t.Cleanup(w.Stop)
 	return s
 }
 

@@ -5,7 +5,9 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -50,6 +52,9 @@ type Call struct {
 	state    *held
 	nested   int                      // invocations of subagents
 	started  map[agui.ToolCallID]bool // calls of the tool's own
+	asks     int                      // answers that the tool has got
+	pending  *Ask                     // what it waits for
+	memo     map[string]json.RawMessage
 }
 
 // CallInfo is what whoever runs a tool knows about the call.
@@ -65,9 +70,15 @@ type CallInfo struct {
 	// suspension. Attempts are counted anew in each entry. 0 reads as 1.
 	Entry int
 
+	// Began is the run in which the call was begun; Run if empty.
+	Began agui.RunID
+	// Asked are the tool's questions so far, and Memo is what it has noted.
+	Asked []Asked
+	Memo  map[string]json.RawMessage
+
 	// IdempotencyKey is derived from tenant, thread, run and call id when it is
-	// empty. A call that is continued in another run has to bring its first key
-	// along, or its effects would count as new.
+	// empty. The run is the one in which the call was begun, so that the effects of a
+	// call that is continued in another don't count as new.
 	IdempotencyKey string
 
 	// Message is the message that holds the call.
@@ -89,10 +100,13 @@ type Sink func(ctx context.Context, e agui.Event) error
 func NewCall(info CallInfo) *Call {
 	info.Attempt = max(info.Attempt, 1)
 	info.Entry = max(info.Entry, 1)
-	if info.IdempotencyKey == "" {
-		info.IdempotencyKey = idempotencyKey(info.Tenant, string(info.Thread), string(info.Run), string(info.ID))
+	if info.Began == "" {
+		info.Began = info.Run
 	}
-	return &Call{info: info}
+	if info.IdempotencyKey == "" {
+		info.IdempotencyKey = idempotencyKey(info.Tenant, string(info.Thread), string(info.Began), string(info.ID))
+	}
+	return &Call{info: info, memo: maps.Clone(info.Memo)}
 }
 
 // ID is the id of the call in the event stream and in the conversation.
@@ -230,8 +244,11 @@ func (c *Call) finish(ctx context.Context, result Result, failure error) (Result
 	// A report that fails here has failed in the log, which is not the tool's to
 	// answer for.
 	_ = c.flushProgress(ctx)
-	if failure == nil {
-		failure = c.settle(ctx)
+	if failure == nil || c.pending != nil && errors.Is(failure, ErrSuspended) {
+		// What was shown before a question is there when the tool is called again.
+		if err := c.settle(ctx); err != nil {
+			failure = err
+		}
 	}
 	if c.verifier != nil {
 		for _, item := range slices.Backward(c.verifier.Open()) {
