@@ -108,7 +108,8 @@ func TestStreamOfADeletedRunIsCut(t *testing.T) {
 // A client that does not read holds up nobody. It is cut, and has lost nothing: it comes back by the last id it has.
 func TestSlowClientIsCutAndComesBack(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	m := newTally()
+	r := newRig(t, m.measures)
 	r.g.SetTimes(time.Minute, 2*time.Second) // long enough for one that only shares a busy machine
 	cut := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
@@ -151,6 +152,12 @@ func TestSlowClientIsCutAndComesBack(t *testing.T) {
 	case <-cut:
 	case <-time.After(patience):
 		t.Fatal("the slow client was not cut")
+	}
+	m.mu.Lock()
+	slow := m.counts["cut "+gateway.CutSlow]
+	m.mu.Unlock()
+	if slow != 1 {
+		t.Errorf("%d clients were told to be slow", slow)
 	}
 	w.says(&agui.TextMessageEnd{MessageID: "m"})
 	w.ends()
