@@ -94,7 +94,7 @@ var mayImport = []struct {
 		outside: []string{"http", "nats", "prometheus", "temporal"},
 	}},
 	{"cmd/dev", arrows{ours: []string{"*"}, outside: []string{"*"}}},
-	{"examples/weather", arrows{ours: []string{"agent/...", "agui", "worker"}}}, // A main, as a user writes one.
+	{"examples/weather", arrows{ours: []string{"agent/...", "agui", "worker"}}},                                // A main, as a user writes one.
 	{"examples/*", arrows{ours: []string{"agent/...", "agui"}, outside: []string{"bbolt", "mcp", "temporal"}}}, // Agents with code of their own are workflow code.
 	{"e2e", arrows{ours: []string{"*"}, outside: []string{"*"}}},
 	{"e2e/*", arrows{ours: []string{"*"}, outside: []string{"*"}}},

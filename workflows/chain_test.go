@@ -58,7 +58,8 @@ func gated(name string, change ...func(*tool.Spec)) tool.Tool {
 	}
 	return tool.New(spec, func(context.Context, *tool.Call, struct {
 		Amount int `json:"amount,omitempty"`
-	}) (string, error) {
+	},
+	) (string, error) {
 		panic("not called here")
 	})
 }
