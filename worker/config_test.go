@@ -163,7 +163,7 @@ func TestStopWhileWaiting(t *testing.T) {
 
 func TestConfigFromEnv(t *testing.T) {
 	t.Setenv("TEMPORAL_CONFIG_FILE", filepath.Join(t.TempDir(), "none.toml"))
-	for _, name := range []string{"TEMPORAL_ADDRESS", "TEMPORAL_NAMESPACE", "TEMPORAL_API_KEY", "NATS_URL", "NATS_CREDS", "HOLDFAST_TASK_QUEUE"} {
+	for _, name := range []string{"TEMPORAL_ADDRESS", "TEMPORAL_NAMESPACE", "TEMPORAL_API_KEY", "NATS_URL", "NATS_CREDS", "HOLDFAST_TASK_QUEUE", "HOLDFAST_METRICS_ADDRESS"} {
 		t.Setenv(name, "")
 	}
 	cfg, err := worker.ConfigFromEnv()
@@ -172,12 +172,13 @@ func TestConfigFromEnv(t *testing.T) {
 	}
 	for name, value := range map[string]string{
 		"TEMPORAL_ADDRESS": "temporal.example:7233", "TEMPORAL_NAMESPACE": "shop", "NATS_URL": "nats://a,nats://b", "NATS_CREDS": "/x.creds", "HOLDFAST_TASK_QUEUE": "q",
+		"HOLDFAST_METRICS_ADDRESS": ":9090",
 	} {
 		t.Setenv(name, value)
 	}
 	cfg, err = worker.ConfigFromEnv()
 	if err != nil || cfg.Temporal.HostPort != "temporal.example:7233" || cfg.Temporal.Namespace != "shop" || cfg.NATSURL != "nats://a,nats://b" ||
-		cfg.NATSCreds != "/x.creds" || cfg.TaskQueue != "q" {
+		cfg.NATSCreds != "/x.creds" || cfg.TaskQueue != "q" || cfg.MetricsAddress != ":9090" {
 		t.Errorf("got %+v, %v", cfg, err)
 	}
 	t.Setenv("TEMPORAL_API_KEY", "secret")
