@@ -132,6 +132,8 @@ func newPrograms(opts options, root, devserver string) (programs, error) {
 				// Worker and gateway add these, too. Here they are there before the first of them asks.
 				"--search-attribute", "HoldfastTenant=Keyword", "--search-attribute", "HoldfastAgent=Keyword",
 				"--search-attribute", "HoldfastStatus=Keyword", "--search-attribute", "HoldfastWaitingSince=Datetime",
+				// A run continues as new to wait, and to go on. By default that takes the rest of a second each time.
+				"--dynamic-config-value", "history.workflowIdReuseMinimalInterval=10ms",
 			},
 		},
 		nats: program{

@@ -77,10 +77,11 @@ func childBare(ctx context.Context, log *slog.Logger) error {
 	a := bareActivities{nc: nc, js: js, model: os.Getenv(modelVariable), http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 128}}}
 	for name, f := range map[string]any{
 		bareStepsWorkflow: bareSteps, bareReferenceWorkflow: bareReference, bareTextWorkflow: bareText, barePublishWorkflow: barePublish,
+		bareAnswerWorkflow: bareAnswered, bareHangWorkflow: bareHang,
 	} {
 		w.RegisterWorkflowWithOptions(f, workflow.RegisterOptions{Name: name})
 	}
-	for name, f := range map[string]any{"step": a.step, "ask": a.ask, "nap": a.nap, "text": a.text, "publish": a.publish} {
+	for name, f := range map[string]any{"step": a.step, "ask": a.ask, "nap": a.nap, "text": a.text, "publish": a.publish, "hang": a.hang} {
 		w.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name})
 	}
 	if err := w.Start(); err != nil {

@@ -54,6 +54,7 @@ const (
 	agentShort     = "text-200"   // says 200 words
 	agentLong      = "text-20000" // says 20,000 words
 	agentSource    = "source"     // says what its user asks for, see source.go
+	agentAsks      = "w1-asks"    // is the first one, and asks a person before the tool
 )
 
 // child runs this process in a role until its parent is gone.
@@ -143,6 +144,9 @@ func childWorker(ctx context.Context, log *slog.Logger) error {
 		}
 		agents = append(agents, agent.Agent{Name: name, Model: name, Instructions: "Be brief.", Tools: []tool.Tool{nap}})
 	}
+	agents = append(agents, agent.Agent{
+		Name: agentAsks, Model: agentReference, Instructions: "Be brief.", Tools: []tool.Tool{nap}, Approvals: agent.Approvals{Default: agent.AskAlways},
+	})
 	if err := ready(announcement{Control: control}); err != nil {
 		return err
 	}

@@ -62,6 +62,20 @@ var sections = []section{
 		measureFirst, false,
 	},
 	{
+		"resume", "From an answer to the run that goes on",
+		"A run has asked a person and waits. From the POST that answers until its client has RUN_STARTED of the run that goes on, which " +
+			"is a continue-as-new and a publish away. Bare: from an update of a workflow that waits for it until its next activity runs. " +
+			"Temporal lets a workflow continue as new once a second by default (history.workflowIdReuseMinimalInterval, 1 ms here): an answer " +
+			"within the first second of a pause waits for its end.",
+		measureResume, false,
+	},
+	{
+		"cancel", "From a cancellation to the end",
+		"From the POST that cancels a run in the middle of its text until its client has read RUN_FINISHED, everything closed. Bare: from " +
+			"CancelWorkflow until the context of an activity that waits for it is cancelled.",
+		measureCancel, false,
+	},
+	{
 		"delivery", "From append to client",
 		"The age of a word when a client of the gateway reads it, counted from when the model handed it to the worker, with 5 ms between " +
 			"words. Bare: a JetStream publish, and a core subscription to the republished subject.",

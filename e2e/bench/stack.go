@@ -77,7 +77,9 @@ func (s *stack) start(ctx context.Context, gone func(error)) (err error) {
 	}
 	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	devserver := exec.Command(os.Getenv(devserverVariable), "--headless", "--exit-with-stdin", "--port", strconv.Itoa(port),
-		"--db-filename", filepath.Join(s.folder, "temporal.db"))
+		"--db-filename", filepath.Join(s.folder, "temporal.db"),
+		// Else a run that asks within a second of its start would begin to wait when that is over, and the benchmark with it.
+		"--dynamic-config-value", "history.workflowIdReuseMinimalInterval=1ms")
 	if s.temporal, err = s.launch("temporal", devserver, false, gone); err != nil {
 		return err
 	}
@@ -152,7 +154,7 @@ func (s *stack) dial(ctx context.Context, address string) error {
 
 // awaitAgents waits until the gateway serves all agents.
 func (s *stack) awaitAgents(ctx context.Context) error {
-	for _, name := range []string{agentSource, agentReference, agentPaced, agentShort, agentLong} {
+	for _, name := range []string{agentSource, agentReference, agentPaced, agentShort, agentLong, agentAsks} {
 		for {
 			req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.gateway.said.URL+"/agents/"+name, nil)
 			if err != nil {
