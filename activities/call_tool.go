@@ -204,7 +204,7 @@ func (v *voice) say(ctx context.Context, e agui.Event) error {
 	if v.err != nil {
 		return v.err
 	}
-	if v.in.Mute && !state(e) {
+	if v.in.Mute && !state(e) || v.in.Private && state(e) {
 		return nil
 	}
 	if v.lane == nil {

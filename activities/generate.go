@@ -59,7 +59,7 @@ func (s *Set) generate(ctx context.Context, in GenerateInput, avoid int) (out Ge
 	}
 
 	assembler := model.NewAssembler(fmt.Sprintf("%s/%s", in.Writing.Run, in.Writing.Writer), in.Messages)
-	assembler.Output = in.Output
+	assembler.Output, assembler.Apart = in.Output, in.Apart
 	for delta, err := range m.Ask(ctx, in.request(), avoid, func(place int) { speaker = place }) {
 		if err == nil {
 			err = assembler.Add(delta)
@@ -84,7 +84,11 @@ func (s *Set) generate(ctx context.Context, in GenerateInput, avoid int) (out Ge
 	if err := speech.close(ctx); err != nil {
 		return out, speaker, err
 	}
-	return GenerateOutput{Turn: turn, MessageID: speech.message, Reasoned: speech.reasoned}, speaker, nil
+	out = GenerateOutput{Turn: turn, MessageID: speech.message, Reasoned: speech.reasoned, Stale: speech.stale}
+	if speech.thought && speech.again != "" {
+		out.ReasoningID = speech.again
+	}
+	return out, speaker, nil
 }
 
 // request is what the model is asked.
@@ -112,6 +116,10 @@ type speech struct {
 	speaking, thinking bool
 	spoke              bool // the answer has begun
 	reasoned           bool // a reasoning message is in the client's conversation
+
+	stale   bool           // the client holds what an earlier attempt has shown
+	again   agui.MessageID // for the reasoning instead of one that was given up and stays with the client
+	thought bool           // this attempt has shown reasoning
 }
 
 func (s *speech) say(ctx context.Context, d model.Delta) error {
@@ -151,7 +159,10 @@ func (s *speech) think(ctx context.Context) error {
 	if s.thinking {
 		return nil
 	}
-	s.thinking, s.reasoned = true, true
+	s.thinking, s.reasoned, s.thought = true, true, true
+	if s.again != "" {
+		s.reasoning = s.again
+	}
 	return s.lane.Append(ctx,
 		&agui.ReasoningStart{MessageID: s.reasoning, SubagentRunID: s.of},
 		&agui.ReasoningMessageStart{MessageID: s.reasoning, Role: agui.RoleReasoning, SubagentRunID: s.of})
@@ -161,7 +172,7 @@ func (s *speech) think(ctx context.Context) error {
 // message to hang on, an empty one if nothing was shown; that has to stand before the answer, so one that comes too late
 // stays in the workflow's conversation alone.
 func (s *speech) seal(ctx context.Context, value string) error {
-	if !s.reasoned {
+	if !s.reasoned || s.again != "" && !s.thought {
 		if s.spoke {
 			return nil
 		}

@@ -18,7 +18,12 @@ func (s *Set) Publish(ctx context.Context, in PublishInput) error {
 
 func (s *Set) publish(ctx context.Context, in PublishInput) (err error) {
 	w := in.Writing
-	w.Fanout = w.Fanout || len(in.Seal) > 0 || len(in.Open) > 0
+	w.Fanout = w.Fanout || len(in.Seal) > 0 || len(in.Open) > 0 || len(in.Bury) > 0
+	for _, left := range in.Bury {
+		if err := s.bus.SealLanes(ctx, eventbus.RunKey{Tenant: w.Tenant, Thread: string(w.Thread), Run: string(w.Run)}, left, w.Start); err != nil {
+			return err
+		}
+	}
 	// A run that is over has no lane that could be sealed; whether that is as it should be, its main lane tells.
 	if err := s.claim(ctx, w, in.Seal); err != nil && !errors.Is(err, eventbus.ErrClosed) {
 		return err

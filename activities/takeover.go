@@ -34,6 +34,15 @@ func (s *Set) takeOver(ctx context.Context, lane *eventbus.Lane, in GenerateInpu
 		return sp, nil
 	}
 	s.logger(ctx, in.Writing).Info("model turn taken over", "generation", lane.Previous().Generation.String())
+	if in.Apart {
+		// Others are speaking, and a snapshot would erase what they say.
+		sp.stale = !in.Mute
+		if lane.Reasoned() {
+			sp.reasoned = !in.Mute
+			sp.again = in.ReasoningID + agui.MessageID("~"+strconv.Itoa(attempt(ctx)))
+		}
+		return sp, nil
+	}
 	messages := slices.Clip(held)
 	if kept {
 		messages = append(messages, agui.Message{ID: in.ReasoningID, Role: agui.RoleReasoning, Content: agui.Text(""), SubagentRunID: in.Subagent})

@@ -66,6 +66,9 @@ type GenerateInput struct {
 	Output *model.Output `json:"output,omitempty"`
 	// Abridged is what of the conversation is kept from the model.
 	Abridged model.Abridgement `json:"abridged,omitzero"`
+	// Apart says that the conversation is one of several in the run, which share its ids: those that the provider gives to
+	// calls are replaced, and what was given up is restated by the run when all of them have ended.
+	Apart bool `json:"apart,omitempty"`
 }
 
 // GenerateOutput is what the model answered. The texts are in the log already and are recorded here once.
@@ -75,6 +78,10 @@ type GenerateOutput struct {
 	// Reasoned says that a reasoning message is in the client's conversation, if only an empty one that an abandoned
 	// attempt left.
 	Reasoned bool `json:"reasoned,omitempty"`
+	// ReasoningID is the one that the reasoning was shown under, where that is not the reserved one.
+	ReasoningID agui.MessageID `json:"reasoningId,omitempty"`
+	// Stale: clients hold what an earlier attempt has shown.
+	Stale bool `json:"stale,omitempty"`
 }
 
 // CallToolInput is one call of one tool.
@@ -101,6 +108,8 @@ type CallToolInput struct {
 	// Asked are the tool's questions in earlier entries, with their answers, and Memo is what it has noted.
 	Asked []tool.Asked               `json:"asked,omitempty"`
 	Memo  map[string]json.RawMessage `json:"memo,omitempty"`
+	// Private says that the state is not the one that clients hold: what changes it is not shown.
+	Private bool `json:"private,omitempty"`
 }
 
 // Lease is the state document in the hands of one call.
@@ -146,4 +155,7 @@ type PublishInput struct {
 	Writing Writing  `json:"writing"`
 	Seal    []string `json:"seal,omitempty"`
 	Open    []string `json:"open,omitempty"` // Writing.Fanout is set then
+	// Bury are beginnings of lanes that workflows have left which ended otherwise than by returning. All lanes that begin so
+	// are sealed first, whatever they hold.
+	Bury []string `json:"bury,omitempty"`
 }

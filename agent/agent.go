@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/holdfast-dev/holdfast/agent/model"
@@ -53,6 +54,10 @@ type Agent struct {
 	Compaction Compaction
 	// Tools are what the model may call, in the order it is told of them.
 	Tools []tool.Tool
+	// Subagents are the names of other agents that the same worker serves. The model may
+	// call them as tools, with a task: each call runs the agent as a subagent, and its last
+	// word is the result. View says how clients see that.
+	Subagents []string
 	// Limits bound each run; the zero value has defaults.
 	Limits Limits
 	// View is what of its runs clients see; the zero value shows everything.
@@ -97,9 +102,13 @@ func (a Agent) Validate() error {
 		}
 		first[name] = i
 	}
+	found = append(found, a.checkSubagents(func(name string) bool { _, known := first[name]; return known })...)
 	found = append(found, a.Limits.validate()...)
 	found = append(found, a.View.validate()...)
-	found = append(found, a.Approvals.validate(func(name string) bool { _, known := first[name]; return known })...)
+	found = append(found, a.Approvals.validate(func(name string) bool {
+		_, known := first[name]
+		return known || slices.Contains(a.Subagents, name)
+	})...)
 	if a.Run != nil && a.Run.missing() {
 		found = append(found, errors.New("run: no function"))
 	}

@@ -188,11 +188,12 @@ func (d *Definition) expiry(t ToolDefinition) (time.Duration, tool.Expiry) {
 // AsksFor asks the policy functions about a call. It is false if nothing but data
 // decides about it.
 func (a Agent) AsksFor(ctx context.Context, call ApprovalCall) (bool, error) {
-	t, ok := a.Tool(call.Tool)
-	if !ok {
+	var approval tool.Approval
+	if t, ok := a.Tool(call.Tool); ok {
+		approval = t.Spec().Approval
+	} else if !slices.Contains(a.Subagents, call.Tool) {
 		return false, errors.New("there is no such tool")
 	}
-	approval := t.Spec().Approval
 	switch {
 	case approval.When != nil:
 		return approval.When(ctx, json.RawMessage(call.Arguments))

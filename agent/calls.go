@@ -132,12 +132,15 @@ type answering interface {
 // carryOut has the orders carried out.
 func (b *batch[S]) carryOut(ctx workflow.Context) error {
 	if len(b.orders) > 0 {
-		if err := b.rc.r.host.CallTools(ctx, b.orders, b.done); err != nil {
+		b.rc.r.delegated++ // nothing is restated before all have ended
+		err := b.rc.r.host.CallTools(ctx, b.orders, b.done)
+		b.rc.r.delegated--
+		if err != nil {
 			return err
 		}
 	}
 	b.aside()
-	return nil
+	return b.rc.r.refresh()
 }
 
 // begin shows a call, and ends it if there is nothing to carry out.
@@ -163,12 +166,22 @@ func (b *batch[S]) begin(i int, c model.ToolCall, o callOptions) error {
 	b.after = call.ToolCall.MessageID()
 	def, ours := rc.Agent().Tool(c.Name)
 	_, offered := rc.Tool(c.Name)
+	sub, delegated := rc.r.origin.Definition.subagent(c.Name)
 	switch {
 	case c.Incomplete:
 		return b.refuse(i, call, textCut)
 	case ours:
 		b.order(i, call, b.rc.order(c, call.ToolCall.MessageID(), rc.scope.SubagentRunID(), def))
 		return nil
+	case delegated:
+		o, ok := rc.errand(c, call.ToolCall.MessageID(), sub)
+		if !ok {
+			return b.refuse(i, call, textNoTask)
+		}
+		d := &delegatedCall{r: rc.r, id: call.ID(), result: call.ResultMessageID(), of: rc.scope.SubagentRunID()}
+		rc.r.owed = append(rc.r.owed, d)
+		b.order(i, d, o)
+		return call.End()
 	case offered:
 		b.outcomes[i].Pending, b.outcomes[i].MessageID = true, ""
 		return call.End()
@@ -197,10 +210,13 @@ func (rc *RunContext[S]) order(c model.ToolCall, parent agui.MessageID, owner *a
 func (b *batch[S]) done(ctx workflow.Context, n int, r Reply) error {
 	i, call, order := b.places[n], b.handles[n], b.orders[n]
 	out := &b.outcomes[i]
+	if r.Suspended != nil && b.rc.r.origin.Subagent != nil {
+		r.Suspended, r.Error = nil, textCantAsk
+	}
 	if r.Suspended != nil {
 		return b.ask(ctx, n, r)
 	}
-	if r.Unknown && b.rc.r.origin.Definition.Approvals.AskUnknown {
+	if r.Unknown && b.rc.r.origin.Definition.Approvals.AskUnknown && b.rc.r.origin.Subagent == nil {
 		return b.ask(ctx, n, r)
 	}
 	out.Content, out.Retryable = r.Content, r.Retryable
@@ -221,7 +237,7 @@ func (b *batch[S]) done(ctx workflow.Context, n int, r Reply) error {
 		}
 	}
 	b.forModel[i] = r.ForModel
-	if _, replaced := b.rc.r.view.replaced[call.ID()]; replaced || b.rc.r.view.hides(order.Call.Name) {
+	if _, replaced := b.rc.r.view.replaced[call.ID()]; replaced || order.Mute || b.rc.r.view.outer == Inline {
 		r.Leaf = "" // what no client sees, no audit can vouch for
 	}
 	_, err := call.Answer(out.Content, b.rc.r.receipt(r))

@@ -31,6 +31,9 @@ type Definition struct {
 
 	Approvals   ApprovalRules `json:"approvals,omitzero"`
 	KeepHistory bool          `json:"keepHistory,omitempty"`
+	// Subagents are other agents that the model may call as tools. Their descriptions are
+	// filled in by whoever knows those agents.
+	Subagents []SubagentDefinition `json:"subagents,omitempty"`
 }
 
 // ToolDefinition is a tool as a run knows it.
@@ -57,7 +60,12 @@ func (a Agent) Definition() Definition {
 		}
 		tools = append(tools, ToolDefinition{Tool: told, Effect: spec.Effect, Timeout: spec.Timeout, MutatesState: spec.MutatesState, Approval: approvalRule(spec.Approval)})
 	}
+	var subagents []SubagentDefinition
+	for _, name := range a.Subagents {
+		subagents = append(subagents, SubagentDefinition{Name: name})
+	}
 	return Definition{
+		Subagents:    subagents,
 		Name:         a.Name,
 		Description:  a.Description,
 		Instructions: a.Instructions,
@@ -89,6 +97,13 @@ func (d Definition) Tool(name string) (ToolDefinition, bool) {
 		}
 	}
 	return ToolDefinition{}, false
+}
+
+// has tells whether a name is that of a tool or of a subagent.
+func (d *Definition) has(name string) bool {
+	_, is := d.Tool(name)
+	_, delegates := d.subagent(name)
+	return is || delegates
 }
 
 // compact returns JSON in the one form that encoding it again does not change.

@@ -1,12 +1,10 @@
 package agent
 
 import (
-	"encoding/json"
 	"errors"
 
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/holdfast-dev/holdfast/agent/tool/receipt"
 	"github.com/holdfast-dev/holdfast/agui"
 )
 
@@ -104,7 +102,7 @@ func (r *run) terminate(e *Error) (End, error) {
 
 // cancel closes everything and ends the run as the client's version has it.
 func (r *run) cancel() (End, error) {
-	restated := r.answerParked()
+	restated := append(r.cutDelegations(), r.answerParked()...)
 	if r.restate != nil {
 		if e, err := r.restate(); err == nil && e != nil {
 			restated = append(restated, e)
@@ -148,19 +146,8 @@ func (r *run) terminal(e agui.Event) {
 
 // vouch adds the root over all results of tools to the metadata of the terminal event.
 func (r *run) vouch(m agui.Metadata) agui.Metadata {
-	if len(r.leaves) == 0 {
-		return m
-	}
-	hashes := make([]receipt.Hash, 0, len(r.leaves))
-	for _, leaf := range r.leaves {
-		h, err := receipt.Parse(leaf)
-		if err != nil {
-			return m // no hash of ours; the audit will say so
-		}
-		hashes = append(hashes, h)
-	}
-	value, err := json.Marshal(map[string]string{"toolResultsRoot": receipt.Root(hashes).String()})
-	if err != nil {
+	value, ok := rootOf(r.leaves)
+	if !ok {
 		return m
 	}
 	return metadata(m, value)

@@ -71,6 +71,10 @@ func (rc *RunContext[S]) Generate(ctx workflow.Context, req model.Request, opts 
 		r.usage = addUsage(r.usage, &u)
 	}
 	r.usage = addUsage(r.usage, a.Turn.Usage)
+	r.stale = r.stale || a.Stale
+	if a.ReasoningID != "" {
+		p.ReasoningID = a.ReasoningID
+	}
 	for _, c := range a.Turn.Calls {
 		r.parents[agui.ToolCallID(c.ID)] = a.MessageID
 	}
@@ -117,8 +121,11 @@ func (rc *RunContext[S]) offered() []agui.Tool {
 	for _, t := range def.Tools {
 		tools = append(tools, t.Tool)
 	}
+	for _, s := range def.Subagents {
+		tools = append(tools, s.tool().Tool)
+	}
 	for _, t := range rc.Tools() {
-		if _, ours := def.Tool(t.Name); !ours {
+		if !def.has(t.Name) {
 			tools = append(tools, t)
 		}
 	}

@@ -72,6 +72,11 @@ type Origin struct {
 	State        json.RawMessage
 	// Remembered are the decisions that stand.
 	Remembered []Remembered
+	// Subagent is set for an agent that runs as a subagent of another: all that it emits
+	// is attributed to this invocation, and its ids begin with it. Visibility is how the
+	// agent above shows it.
+	Subagent   *agui.SubagentRunID
+	Visibility Visibility
 }
 
 // Checkpoint is what a run takes along between two turns, with nothing open. It is
@@ -102,6 +107,8 @@ type Checkpoint struct {
 	Given []Response `json:"given,omitempty"`
 	// Remembered are the decisions that stand for the calls to come.
 	Remembered []Remembered `json:"remembered,omitempty"`
+	// Stale says that clients hold messages of subagents which were given up.
+	Stale bool `json:"stale,omitempty"`
 }
 
 // Aside is a message that the model reads and the client does not.
@@ -135,6 +142,10 @@ type Answer struct {
 	Reasoned bool
 	// Also is what was used beside the turn itself.
 	Also []agui.TokenUsage
+	// ReasoningID is the one that the reasoning was shown under, empty for the reserved
+	// one. Stale says that clients hold what an earlier attempt has shown.
+	ReasoningID agui.MessageID
+	Stale       bool
 }
 
 // Order is one call to be carried out.
@@ -155,6 +166,8 @@ type Order struct {
 	Memo  map[string]json.RawMessage
 	// Lease is asked right before the call begins for the state that it may see.
 	Lease func() (*Lease, error)
+	// Delegate, if set, carries the call out in the place of a tool.
+	Delegate func(ctx workflow.Context) (Reply, error)
 }
 
 // Lease is the state document in the hands of one call.

@@ -16,6 +16,9 @@ const (
 	DefaultDuration = time.Hour
 	// DefaultParallelTools keeps one model turn from taking all of a worker.
 	DefaultParallelTools = 8
+	// DefaultParallelSubagents is below that of tools, because each of them may use its
+	// own.
+	DefaultParallelSubagents = 4
 )
 
 // How far limits may be set. Each is where something beneath gives way.
@@ -29,6 +32,8 @@ const (
 	// MaxParallelTools stays below the engine's 2,000 pending activities with
 	// room for subagents.
 	MaxParallelTools = 128
+	// MaxParallelSubagents is where the children of a workflow begin to slow it down.
+	MaxParallelSubagents = 64
 	// MaxAttempts at one turn take hours.
 	MaxAttempts = 1000
 	// MaxCost is what an exact sum of billionths can hold, many times over.
@@ -67,6 +72,9 @@ type Limits struct {
 	// Attempts is how often one turn is asked for when the model fails, without
 	// those attempts that are only told to come back later; 10 if zero.
 	Attempts int `json:"attempts,omitempty"`
+	// ParallelSubagents is how many other agents work for the run at the same time;
+	// [DefaultParallelSubagents] if zero. The others wait.
+	ParallelSubagents int `json:"parallelSubagents,omitempty"`
 }
 
 // WithDefaults returns l with a value in every field that has a default.
@@ -96,6 +104,7 @@ func (l Limits) validate() (found []error) {
 	within("limits.parallelTools", l.ParallelTools, MaxParallelTools)
 	within("limits.maxOutputTokens", l.MaxOutputTokens, MaxOutputTokens)
 	within("limits.attempts", l.Attempts, MaxAttempts)
+	within("limits.parallelSubagents", l.ParallelSubagents, MaxParallelSubagents)
 	positive := func(field string, value int64) {
 		if value < 0 {
 			found = append(found, fmt.Errorf("%s: %d is negative", field, value))

@@ -46,6 +46,8 @@ func (b *batch[S]) gate(ctx workflow.Context) error {
 		switch ruled := rulings[n]; {
 		case ruled.remembered != nil && ruled.remembered.Verdict == Denied:
 			err = b.refuse(inPlaces[n], handles[n], because(textDenied, ruled.remembered.Because))
+		case ruled.ask && r.origin.Subagent != nil:
+			err = b.refuse(inPlaces[n], handles[n], textCantAsk)
 		case ruled.ask:
 			p := b.park(inPlaces[n], handles[n], o)
 			r.wait(p, r.approvalQuestion(p, ruled.policy, workflow.Now(ctx)))
@@ -183,7 +185,7 @@ func (cp Checkpoint) resumed(o Origin) Checkpoint {
 		}
 	}
 	// What is counted is counted by the run.
-	cp.Turns, cp.Usage, cp.Leaves, cp.Published = 0, nil, nil, nil
+	cp.Turns, cp.Usage, cp.Leaves, cp.Published, cp.Stale = 0, nil, nil, nil, false
 	cp.Counters.Messages, cp.Counters.Calls, cp.Counters.Subagents, cp.Counters.Interrupts = 0, 0, 0, 0
 	for _, given := range o.Responses {
 		cp.remember(given.Decision)
@@ -407,6 +409,14 @@ func (b *batch[S]) proceed(p Parked, questions []Question) error {
 		if q.Kind == AskByTool {
 			call.p.Asked = append(slices.Clone(call.p.Asked), tool.Asked{Ask: *q.Ask, Answer: g.Entry})
 		}
+	}
+	if sub, delegated := b.rc.r.origin.Definition.subagent(p.Call.Name); delegated {
+		o, ok := b.rc.errand(call.p.Call, p.Parent, sub)
+		if !ok {
+			return b.refuse(i, call, textNoTask)
+		}
+		b.order(i, call, o)
+		return nil
 	}
 	def, there := b.rc.Agent().Tool(p.Call.Name)
 	if !there {

@@ -43,6 +43,11 @@ type run struct {
 	given      []Response
 	remembered []Remembered
 
+	delegated int              // delegations that are open
+	stale     bool             // clients hold messages that were given up
+	severed   []agui.Event     // the ends of delegations that were cancelled
+	owed      []*delegatedCall // that have ended and have no result
+
 	elsewhere bool // what is emitted is in the log already: an activity wrote it
 	refused   bool // something was not emitted, because the run was cancelled
 	ended     bool // the terminal event is out
@@ -65,7 +70,7 @@ func newRun(h Host, o Origin, cancelled func() bool) *run {
 		o.RootRunID = o.Input.RunID
 	}
 	r := &run{
-		host: h, origin: o, judge: new(agui.Verifier), view: newViewer(o.Definition.View), asked: cancelled,
+		host: h, origin: o, judge: new(agui.Verifier), view: newViewer(o.Definition.View, o.Subagent, o.Visibility), asked: cancelled,
 		ids: map[agui.MessageID]struct{}{}, calls: map[agui.ToolCallID]struct{}{}, parents: map[agui.ToolCallID]agui.MessageID{},
 	}
 	cp := Checkpoint{Messages: o.conversation(), Remembered: o.Remembered}
@@ -90,11 +95,19 @@ func newRun(h Host, o Origin, cancelled func() bool) *run {
 			}
 		}
 	}
-	r.asides, r.turns, r.usage, r.leaves, r.result = cp.Asides, cp.Turns, cp.Usage, cp.Leaves, cp.Result
+	r.asides, r.turns, r.usage, r.leaves, r.result, r.stale = cp.Asides, cp.Turns, cp.Usage, cp.Leaves, cp.Result, cp.Stale
 	r.questions, r.parked, r.left, r.given, r.remembered = cp.Questions, cp.Parked, cp.Left, cp.Given, cp.Remembered
 	// RUN_STARTED does not go through the pipe: begin emits it, or an earlier part of the run has.
 	_ = r.judge.Check(&agui.RunStarted{RunID: o.Input.RunID})
-	r.root = emit.New(o.Input.RunID, r.sink, emit.Options{
+	name := o.Input.RunID
+	if o.Subagent != nil {
+		// Announced, and not this run's to end.
+		_ = r.judge.Check(&agui.SubagentStarted{SubagentRunID: *o.Subagent})
+		_ = r.judge.Check(&agui.SubagentFinished{SubagentRunID: *o.Subagent})
+		name = agui.RunID(*o.Subagent)
+	}
+	r.root = emit.New(name, r.sink, emit.Options{
+		Subagent:     o.Subagent,
 		Verifier:     r.judge,
 		Transformers: r.view.transformers(),
 		Cancelled: func() bool {
@@ -243,7 +256,7 @@ func same(a, b *agui.SubagentRunID) bool {
 func (r *run) checkpoint() (Checkpoint, error) {
 	cp := Checkpoint{
 		Turns: r.turns, Messages: r.history.Messages(), Asides: r.asides, Counters: r.root.Counters(), Usage: r.usage, Leaves: r.leaves, Result: r.result,
-		Questions: r.questions, Parked: r.parked, Left: r.left, Given: r.given, Remembered: r.remembered,
+		Questions: r.questions, Parked: r.parked, Left: r.left, Given: r.given, Remembered: r.remembered, Stale: r.stale,
 	}
 	if r.shown != nil {
 		cp.Shown = r.shown.Messages()

@@ -75,17 +75,19 @@ func (v View) clone() View {
 // copies.
 type viewer struct {
 	View
+	self     *agui.SubagentRunID          // set for an agent that is a subagent itself
+	outer    Visibility                   // how the agent above shows it
 	hidden   map[agui.ToolCallID]struct{} // calls of hidden tools
 	replaced map[agui.ToolCallID]struct{} // calls whose results are shown as state
 }
 
-func newViewer(v View) *viewer {
-	return &viewer{View: v, hidden: map[agui.ToolCallID]struct{}{}, replaced: map[agui.ToolCallID]struct{}{}}
+func newViewer(v View, self *agui.SubagentRunID, outer Visibility) *viewer {
+	return &viewer{View: v, self: self, outer: outer, hidden: map[agui.ToolCallID]struct{}{}, replaced: map[agui.ToolCallID]struct{}{}}
 }
 
 // changes reports whether a client may see anything else than what is emitted.
 func (v *viewer) changes() bool {
-	return len(v.HiddenTools) > 0 || v.Subagents != Attributed || slices.ContainsFunc(v.StateFrom, func(p Promotion) bool { return p.Replace })
+	return len(v.HiddenTools) > 0 || v.Subagents != Attributed || v.outer != Attributed || slices.ContainsFunc(v.StateFrom, func(p Promotion) bool { return p.Replace })
 }
 
 func (v *viewer) transformers() []emit.Transformer {
@@ -96,13 +98,59 @@ func (v *viewer) transformers() []emit.Transformer {
 	if len(v.StateFrom) > 0 {
 		list = append(list, v.withoutReplaced)
 	}
-	switch v.Subagents {
-	case Inline:
-		list = append(list, inline)
-	case Hidden:
-		list = append(list, parentOnly)
+	if v.self != nil {
+		list = append(list, withoutState)
+	}
+	if v.Subagents != Attributed || v.outer != Attributed {
+		list = append(list, v.asVisible)
 	}
 	return list
+}
+
+// visibility is how a subagent is shown; the agent itself, if it is one, as the agent
+// above has it.
+func (v *viewer) visibility(id *agui.SubagentRunID) Visibility {
+	switch {
+	case id == nil:
+		return Attributed
+	case same(id, v.self):
+		return v.outer
+	case v.outer == Hidden || v.Subagents == Hidden:
+		return Hidden
+	case v.outer == Inline || v.Subagents == Inline:
+		return Inline
+	}
+	return Attributed
+}
+
+// withoutState leaves out the state of an agent that is a subagent: what clients hold is
+// the state of the run.
+func withoutState(e agui.Event) []agui.Event {
+	switch e.(type) {
+	case *agui.StateSnapshot, *agui.StateDelta:
+		return nil
+	}
+	return []agui.Event{e}
+}
+
+// asVisible shows every event as its owner is to be shown.
+func (v *viewer) asVisible(e agui.Event) []agui.Event {
+	owner := emit.Attribution(e)
+	switch e := e.(type) {
+	case *agui.SubagentStarted:
+		owner = &e.SubagentRunID
+	case *agui.SubagentFinished:
+		owner = &e.SubagentRunID
+	case *agui.SubagentError:
+		owner = &e.SubagentRunID
+	}
+	switch v.visibility(owner) {
+	case Inline:
+		return inline(e)
+	case Hidden:
+		return parentOnly(e)
+	}
+	return []agui.Event{e}
 }
 
 // withoutHidden leaves out the calls of hidden tools.
@@ -191,10 +239,10 @@ func parentOnly(e agui.Event) []agui.Event {
 // attribution is how an activity marks what it shows for a subagent, and whether it
 // shows anything.
 func (v *viewer) attribution(id *agui.SubagentRunID) (tag *agui.SubagentRunID, mute bool) {
-	switch {
-	case id == nil || v.Subagents == Inline:
+	switch v.visibility(id) {
+	case Inline:
 		return nil, false
-	case v.Subagents == Hidden:
+	case Hidden:
 		return nil, true
 	}
 	return id, false

@@ -163,6 +163,49 @@ func (b *Bus) closeLanes(ctx context.Context, key RunKey, started int64, main Ch
 	return errors.Join(lane.Append(ctx, terminal), lane.Close(ctx))
 }
 
+// SealLanes seals all lanes of a run whose names begin with a prefix, the longest first: nothing that was written to them
+// so far is followed by anything, and what is open in them is closed. Their writers are given up, and their workflow is
+// over; started is the start of the workflow run that gives them up, in Unix nanoseconds. It does nothing if the run is
+// closed.
+func (b *Bus) SealLanes(ctx context.Context, key RunKey, prefix string, started int64) error {
+	names, err := b.lanes(ctx, key)
+	if err != nil {
+		return fmt.Errorf("seal lanes %s of %s: %w", prefix, key, err)
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, prefix) })
+	slices.SortStableFunc(names, func(a, b string) int { return len(b) - len(a) })
+	for _, name := range names {
+		for {
+			err := b.sealLane(ctx, key, name, started)
+			if errors.Is(err, ErrFenced) {
+				continue // a last entry was on its way
+			}
+			if errors.Is(err, ErrClosed) {
+				return nil
+			}
+			if err != nil {
+				return fmt.Errorf("seal lane %s of %s: %w", name, key, err)
+			}
+			break
+		}
+	}
+	return nil
+}
+
+func (b *Bus) sealLane(ctx context.Context, key RunKey, name string, started int64) error {
+	cp, err := b.checkpoint(ctx, b.prefix+key.tokens()+"."+name)
+	if err != nil {
+		return err
+	}
+	cfg := closer(key, name, cp, started)
+	cfg.Fanout = true
+	lane, err := b.OpenLane(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	return errors.Join(lane.CloseInherited(ctx), lane.Seal(ctx), lane.Close(ctx))
+}
+
 // closer configures the writer that ends a lane after the one with the checkpoint. It doesn't know the owner, so it takes
 // the lane's.
 func closer(key RunKey, lane string, cp Checkpoint, started int64) LaneConfig {

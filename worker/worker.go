@@ -156,6 +156,13 @@ func (c *Config) complete(agents []agent.Agent) error {
 			}
 		}
 	}
+	for _, a := range agents {
+		for _, name := range a.Subagents {
+			if !names[name] {
+				found = append(found, fmt.Errorf("agent %q has the subagent %q, which this worker does not serve", a.Name, name))
+			}
+		}
+	}
 	return errors.Join(found...)
 }
 

@@ -390,7 +390,9 @@ func replay(t *testing.T, h *historypb.History, agents ...agent.Agent) error {
 		t.Fatal(err)
 	}
 	workflows.NewRunner(agents).Register(r)
-	if err := r.ReplayWorkflowHistory(tlog.NewStructuredLogger(quiet), h); err != nil {
+	// Children are named after their parent.
+	original := worker.ReplayWorkflowHistoryOptions{OriginalExecution: workflow.Execution{ID: h.Events[0].GetWorkflowExecutionStartedEventAttributes().GetWorkflowId()}}
+	if err := r.ReplayWorkflowHistoryWithOptions(tlog.NewStructuredLogger(quiet), h, original); err != nil {
 		return err
 	}
 	var recorded []activities.Writing

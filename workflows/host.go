@@ -53,21 +53,30 @@ type host struct {
 
 	tally tally
 
+	part      *ChildInput        // set in the workflow of a subagent
+	lane      string             // the one for whatever runs alone
+	sharing   int                // delegations that have the lanes together
+	subagents workflow.Semaphore // for them
+	children  int                // numbers given to child workflows
+	bury      []string           // beginnings of lanes of children that ended otherwise than by returning
+
 	stands func() (agent.Checkpoint, error) // how the run stands
 	desk   *desk
 	cancel func() // ends the run as cancelled
 }
 
 var (
-	_ agent.Host   = (*host)(nil)
-	_ agent.Keeper = (*host)(nil)
-	_ agent.Waiter = (*host)(nil)
+	_ agent.Host      = (*host)(nil)
+	_ agent.Keeper    = (*host)(nil)
+	_ agent.Waiter    = (*host)(nil)
+	_ agent.Delegator = (*host)(nil)
 )
 
 func newHost(ctx workflow.Context, in RunInput) *host {
 	info := workflow.GetInfo(ctx)
 	h := &host{
 		in:        in,
+		lane:      mainLane,
 		execution: info.FirstRunID,
 		started:   info.WorkflowStartTime.UnixNano(),
 		lanes:     workflow.NewMutex(ctx),
@@ -94,12 +103,24 @@ func (h *host) record(ctx workflow.Context, r *Runner) (bool, error) {
 	}
 	h.def = recorded.Definition
 	h.deadline = workflow.Now(ctx).Add(h.def.Limits.Duration)
+	h.limitSubagents(ctx)
 	return recorded.Found, nil
 }
 
-func (h *host) restore(cp Checkpoint) {
+// limitSubagents keeps the number of children that are at work within the agent's limit.
+func (h *host) limitSubagents(ctx workflow.Context) {
+	n := h.def.Limits.ParallelSubagents
+	if n <= 0 {
+		n = agent.DefaultParallelSubagents
+	}
+	h.subagents = workflow.NewSemaphore(ctx, int64(n))
+}
+
+func (h *host) restore(ctx workflow.Context, cp Checkpoint) {
 	h.def, h.deadline, h.turnsBefore = cp.Definition, cp.Deadline, cp.Run.Turns
 	h.outbox.OutboxState, h.gaveUp, h.seal, h.budget = cp.Outbox, cp.GaveUp, cp.Seal, cp.Budget
+	h.children, h.bury = cp.Children, cp.Bury
+	h.limitSubagents(ctx)
 }
 
 // ContinueAsNew ends this workflow run, when Temporal suggests it, and goes on in the next with an empty history. It
@@ -115,13 +136,18 @@ func (h *host) ContinueAsNew(ctx workflow.Context, checkpoint func() (agent.Chec
 	if err != nil || cp.Turns <= h.turnsBefore || cp.Turns >= h.def.Limits.Turns {
 		return err
 	}
-	h.desk.drain(ctx)
+	if h.part == nil {
+		h.desk.drain(ctx)
+	}
 	in := h.in
 	in.Input.Messages, in.Input.State = nil, nil // the checkpoint has them
 	if in.Resume != nil {
 		in.Resume = &Resume{Root: in.Resume.Root, Resumes: in.Resume.Resumes}
 	}
-	in.Checkpoint = &Checkpoint{Definition: h.def, Deadline: h.deadline, Outbox: h.outbox.OutboxState, GaveUp: h.gaveUp, Seal: h.seal, Budget: h.budget, Run: cp}
+	in.Checkpoint = &Checkpoint{Definition: h.def, Deadline: h.deadline, Outbox: h.outbox.OutboxState, GaveUp: h.gaveUp, Seal: h.seal, Budget: h.budget, Run: cp, Children: h.children, Bury: h.bury}
+	if h.part != nil {
+		return h.part.asNew(ctx, in.Checkpoint)
+	}
 	if size, err := payloadSize(in); err != nil || size > maxPayload {
 		return err
 	}
@@ -163,6 +189,7 @@ func (h *host) Generate(ctx workflow.Context, p agent.Prompt) (agent.Answer, err
 		Model: p.Model, Instructions: p.Request.Instructions, Context: p.Request.Context, Messages: p.Request.Messages, Tools: p.Request.Tools,
 		MaxOutputTokens: p.Request.MaxOutputTokens, Output: p.Request.Output, Attempts: h.def.Limits.Attempts,
 		MessageID: p.MessageID, ReasoningID: p.ReasoningID, Conversation: p.Conversation, Subagent: p.Subagent, Mute: p.Mute,
+		Apart: h.part != nil,
 	}
 	if p.Model == h.def.Model {
 		in.Fallbacks = h.def.Fallbacks
@@ -189,7 +216,9 @@ func (h *host) Generate(ctx workflow.Context, p agent.Prompt) (agent.Answer, err
 	if err != nil {
 		return agent.Answer{}, err
 	}
-	return agent.Answer{Turn: out.Turn, MessageID: out.MessageID, Reasoned: out.Reasoned, Also: h.also}, nil
+	return agent.Answer{
+		Turn: out.Turn, MessageID: out.MessageID, Reasoned: out.Reasoned, Also: h.also, ReasoningID: out.ReasoningID, Stale: out.Stale,
+	}, nil
 }
 
 // ask has a model asked for a turn, as often as it takes.
@@ -291,18 +320,25 @@ func superseded(err error) bool {
 	return ok && app.Type() == activities.TypeSuperseded
 }
 
-// writing names the next writer of the main lane.
+// writing names the next writer of the lane for whatever runs alone.
 func (h *host) writing(writer string, fanout bool) activities.Writing {
 	h.writers++
+	if h.part != nil {
+		writer = string(h.part.Subagent) + "/" + writer
+	}
 	return activities.Writing{
-		Tenant: h.in.Tenant, Thread: h.in.Input.ThreadID, Run: h.in.Input.RunID, Lane: mainLane,
-		Execution: h.execution, Start: h.started, Number: h.writers, Writer: writer, Claim: h.gaveUp, Fanout: fanout,
+		Tenant: h.in.Tenant, Thread: h.in.Input.ThreadID, Run: h.in.Input.RunID, Lane: h.lane,
+		Execution: h.execution, Start: h.started, Number: h.writers, Writer: writer, Claim: h.gaveUp,
+		Fanout: fanout || h.sharing > 0 || h.part != nil,
 	}
 }
 
 // Flush brings the outbox into the log by itself. It is tried until it succeeds: a run may wait for its log, but never goes
 // on as if it had been heard. Only a log in other hands is an error.
 func (h *host) Flush(ctx workflow.Context) error {
+	if h.sharing > 0 && h.lost == nil {
+		return h.flush(ctx, activities.PublishInput{}) // not held up by the children, which have lanes of their own
+	}
 	if err := h.enter(ctx); err != nil {
 		return err
 	}
@@ -312,7 +348,7 @@ func (h *host) Flush(ctx workflow.Context) error {
 
 // lighten flushes the outbox if it is too heavy to ride along, or may not be carried before a lane is sealed.
 func (h *host) lighten(ctx workflow.Context) error {
-	if h.outbox.size() <= carryLimit && len(h.seal) == 0 {
+	if h.outbox.size() <= carryLimit && len(h.seal) == 0 && len(h.bury) == 0 {
 		return nil
 	}
 	return h.flush(ctx, activities.PublishInput{})
@@ -325,7 +361,7 @@ func (h *host) flush(ctx workflow.Context, order activities.PublishInput) error 
 		return err
 	}
 	defer h.carry.Unlock()
-	for !h.outbox.empty() || len(h.seal) > 0 || len(order.Open) > 0 {
+	for !h.outbox.empty() || len(h.seal) > 0 || len(h.bury) > 0 || len(order.Open) > 0 {
 		if h.lost != nil {
 			return h.lost
 		}
@@ -339,7 +375,7 @@ func (h *host) flush(ctx workflow.Context, order activities.PublishInput) error 
 
 // publish brings a piece of the outbox into the log. The caller carries the outbox.
 func (h *host) publish(ctx workflow.Context, order activities.PublishInput) error {
-	in := activities.PublishInput{Writing: h.writing("outbox", order.Writing.Fanout), Seal: h.seal, Open: order.Open}
+	in := activities.PublishInput{Writing: h.writing("outbox", order.Writing.Fanout), Seal: h.seal, Open: order.Open, Bury: h.bury}
 	in.Writing.Outbox = h.outbox.load(publishLimit)
 	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: publishTimeout, HeartbeatTimeout: activities.HeartbeatTimeout, WaitForCancellation: true,
@@ -349,6 +385,7 @@ func (h *host) publish(ctx workflow.Context, order activities.PublishInput) erro
 	if err == nil {
 		h.outbox.delivered(in.Writing.Outbox)
 		h.seal = slices.DeleteFunc(slices.Clone(h.seal), func(lane string) bool { return slices.Contains(in.Seal, lane) })
+		h.bury = slices.DeleteFunc(slices.Clone(h.bury), func(lane string) bool { return slices.Contains(in.Bury, lane) })
 		h.countEnd(ctx)
 	}
 	return err

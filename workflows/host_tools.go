@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 	"time"
 
@@ -30,8 +31,13 @@ func (h *host) CallTools(ctx workflow.Context, orders []agent.Order, done func(w
 	if err := h.enter(ctx); err != nil {
 		return err
 	}
-	defer h.lanes.Unlock()
-	if len(orders) == 1 {
+	if slices.ContainsFunc(orders, func(o agent.Order) bool { return o.Delegate != nil }) {
+		h.sharing++ // the children are within the batch, and the last one of all leaves the lanes
+		defer h.unshare()
+	} else {
+		defer h.lanes.Unlock()
+	}
+	if len(orders) == 1 && orders[0].Delegate == nil {
 		return h.callOne(ctx, orders[0], done)
 	}
 	return h.callAll(ctx, orders, done)
@@ -82,18 +88,27 @@ func (h *host) carriedCall(ctx workflow.Context, o agent.Order, in activities.Ca
 // the last ones ride with the next turn.
 func (h *host) callAll(ctx workflow.Context, orders []agent.Order, done ended) error {
 	lanes := make([]string, len(orders))
-	for i := range orders {
-		lanes[i] = strconv.Itoa(i + 1)
-	}
-	opening := activities.PublishInput{Open: lanes}
+	opening := activities.PublishInput{}
 	opening.Writing.Fanout = true
-	if err := h.flush(ctx, opening); err != nil {
-		return err
+	for i, o := range orders {
+		if lanes[i] = h.laneOf(strconv.Itoa(i + 1)); o.Delegate == nil {
+			opening.Open = append(opening.Open, lanes[i])
+		}
+	}
+	if len(opening.Open) > 0 { // else the first child brings the starts along
+		if err := h.flush(ctx, opening); err != nil {
+			return err
+		}
 	}
 	b := fanout{h: h, orders: orders, done: done, running: len(orders), slots: workflow.NewSemaphore(ctx, int64(h.def.Limits.ParallelTools))}
 	var branches [][]int
 	changing := -1
 	for i, o := range orders {
+		if o.Delegate != nil {
+			b.inputs = append(b.inputs, activities.CallToolInput{})
+			branches = append(branches, []int{i})
+			continue
+		}
 		in := h.order(ctx, o, true)
 		in.Writing.Lane = lanes[i]
 		b.inputs = append(b.inputs, in)
@@ -133,8 +148,10 @@ type fanout struct {
 }
 
 func (b *fanout) run(ctx workflow.Context, i int) {
-	err := b.slots.Acquire(ctx, 1)
-	if err == nil {
+	var err error
+	if b.orders[i].Delegate != nil {
+		err = b.delegate(ctx, i)
+	} else if err = b.slots.Acquire(ctx, 1); err == nil {
 		err = b.call(ctx, i)
 	}
 	b.running--
@@ -146,6 +163,15 @@ func (b *fanout) run(ctx workflow.Context, i int) {
 	if b.failed == nil {
 		b.failed = err
 	}
+}
+
+// delegate runs a call that another agent carries out, which has lanes of its own.
+func (b *fanout) delegate(ctx workflow.Context, i int) error {
+	reply, err := b.orders[i].Delegate(ctx)
+	if err != nil {
+		return err
+	}
+	return b.done(ctx, i, reply)
 }
 
 // call runs a call on its lane. A lane whose writer may still be at work is sealed before the call's result is shown.
@@ -168,7 +194,7 @@ func (h *host) order(ctx workflow.Context, o agent.Order, fanout bool) activitie
 	return activities.CallToolInput{
 		Writing: h.writing("call-"+o.Call.ID, fanout), Agent: h.def.Name, Call: o.Call,
 		Scheduled: workflow.Now(ctx).UnixMilli(), Subagent: o.Subagent, Mute: o.Mute, Parent: o.Parent,
-		Entry: o.Entry, First: o.Run, Memo: o.Memo, Asked: o.Asked,
+		Entry: o.Entry, First: o.Run, Memo: o.Memo, Asked: o.Asked, Private: h.part != nil,
 	}
 }
 

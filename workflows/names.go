@@ -63,6 +63,9 @@ type Checkpoint struct {
 	Seal       []string         `json:"seal,omitempty"`   // further lanes that have to be sealed
 	Budget     Budget           `json:"budget,omitzero"`
 	Run        agent.Checkpoint `json:"run"`
+
+	Children int      `json:"children,omitempty"` // that had lanes so far
+	Bury     []string `json:"bury,omitempty"`     // beginnings of lanes of children that were lost
 }
 
 // RunResult says how a run ended that did not fail.

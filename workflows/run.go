@@ -40,12 +40,18 @@ func NewRunner(agents []agent.Agent) *Runner {
 			r.programs[a.Name] = a.Run
 		}
 	}
+	for _, d := range r.definitions {
+		for i, s := range d.Subagents {
+			d.Subagents[i].Description = r.definitions[s.Name].Description
+		}
+	}
 	return r
 }
 
 // Register makes the workflows known to a Temporal worker.
 func (r *Runner) Register(w worker.WorkflowRegistry) {
 	w.RegisterWorkflowWithOptions(r.Run, workflow.RegisterOptions{Name: RunType})
+	w.RegisterWorkflowWithOptions(r.Child, workflow.RegisterOptions{Name: ChildType})
 	w.RegisterWorkflowWithOptions(r.Wait, workflow.RegisterOptions{Name: WaitingType, VersioningBehavior: workflow.VersioningBehaviorAutoUpgrade})
 }
 
@@ -105,7 +111,7 @@ func (r *Runner) begin(ctx workflow.Context, h *host) (agent.Origin, agent.Progr
 	origin := agent.Origin{Input: in.Input, RootRunID: h.root(), Conversation: in.Kept.Messages, State: in.Kept.State, Remembered: in.Kept.Remembered}
 	h.in.Kept.Messages, h.in.Kept.State = nil, nil // the run has them from here on
 	if cp := in.Checkpoint; cp != nil {
-		h.restore(*cp)
+		h.restore(ctx, *cp)
 		origin.Checkpoint, origin.Definition = &cp.Run, h.def
 		return origin, r.program(h.def), nil
 	}

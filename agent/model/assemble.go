@@ -54,6 +54,9 @@ type Assembler struct {
 	// Taken reports whether the thread has used an id already. Providers that
 	// number calls anew in each turn would otherwise reopen old calls.
 	Taken func(id string) bool
+	// Apart replaces all ids: the conversation is one of several, whose calls must
+	// differ.
+	Apart bool
 	// Output refuses an answer without calls that is not JSON of this form.
 	Output *Output
 
@@ -315,6 +318,9 @@ func (a *Assembler) Turn() (Turn, error) {
 // on the seed and the call's place alone.
 func (a *Assembler) id(c *partialCall, place int, used map[string]bool) string {
 	id := c.id
+	if a.Apart {
+		id = ""
+	}
 	for n := 0; id == "" || len(id) > maxCallID || used[id] || a.Taken != nil && a.Taken(id); n++ {
 		sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d\x00%d\x00%s", a.Seed, place, n, c.id))
 		// 24 digits: unique for all practice, and within the 40 characters

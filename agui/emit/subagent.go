@@ -132,6 +132,9 @@ func (s *Subagent) FailCode(message, code string) error {
 	return s.end(&agui.SubagentError{SubagentRunID: s.id, Message: message, Code: &code})
 }
 
+// EndWith ends the invocation with a terminator of one's own: a SUBAGENT_FINISHED or a SUBAGENT_ERROR that names it.
+func (s *Subagent) EndWith(terminator agui.Event) error { return s.end(terminator) }
+
 // Close finishes the invocation with success if it is open, also on the way of an error: see CloseErr.
 func (s *Subagent) Close() error {
 	if s.ended {

@@ -27,9 +27,16 @@ var (
 type Audit struct {
 	run    agui.RunID
 	calls  map[agui.ToolCallID]*call
-	leaves []Hash
+	leaves []owned
+	above  map[agui.SubagentRunID]*agui.SubagentRunID // of the subagents that were announced
 	report Report
 	ended  bool
+}
+
+// owned is a leaf, and the subagent that it belongs to; nil for the run itself.
+type owned struct {
+	Hash
+	by *agui.SubagentRunID
 }
 
 // call is what the events say of one call.
@@ -74,6 +81,15 @@ func (a *Audit) Add(e agui.Event) error {
 		}
 	case *agui.ToolCallResult:
 		return a.result(e)
+	case *agui.SubagentStarted:
+		if a.above == nil {
+			a.above = map[agui.SubagentRunID]*agui.SubagentRunID{}
+		}
+		a.above[e.SubagentRunID] = e.ParentSubagentRunID
+	case *agui.SubagentFinished:
+		return a.returned(e.SubagentRunID, e.Metadata)
+	case *agui.SubagentError:
+		return a.returned(e.SubagentRunID, e.Metadata)
 	case *agui.RunFinished:
 		return a.end(e.Metadata)
 	case *agui.RunError:
@@ -136,7 +152,7 @@ func (a *Audit) result(e *agui.ToolCallResult) error {
 	if leaf != recorded {
 		return fmt.Errorf("result of call %s of %s, or the call itself: %w since it was hashed", e.ToolCallID, c.name, ErrChanged)
 	}
-	a.leaves = append(a.leaves, leaf)
+	a.leaves = append(a.leaves, owned{leaf, e.SubagentRunID})
 	return nil
 }
 
@@ -151,12 +167,47 @@ func (a *Audit) end(metadata agui.Metadata) error {
 	a.report.Root = meta.Root
 	want := ""
 	if len(a.leaves) > 0 {
-		want = Root(a.leaves).String()
+		want = rootOf(a.leaves)
 	}
 	if meta.Root != want {
 		return ErrRoot
 	}
 	return nil
+}
+
+// returned takes the end of a subagent. One that ran by itself has a root of its own, and its leaves count from here on:
+// before that they may lie between those of others.
+func (a *Audit) returned(id agui.SubagentRunID, metadata agui.Metadata) error {
+	var meta struct {
+		Root string `json:"toolResultsRoot"`
+	}
+	if err := read(metadata, &meta); err != nil {
+		return fmt.Errorf("end of subagent %s: %w: %w", id, ErrChanged, err)
+	}
+	var others, its []owned
+	for _, leaf := range a.leaves {
+		switch {
+		case leaf.by == nil || *leaf.by != id:
+			others = append(others, leaf)
+		case meta.Root == "":
+			others = append(others, owned{leaf.Hash, a.above[id]})
+		default:
+			its = append(its, owned{leaf.Hash, a.above[id]})
+		}
+	}
+	if meta.Root != "" && rootOf(its) != meta.Root {
+		return fmt.Errorf("end of subagent %s: %w", id, ErrRoot)
+	}
+	a.leaves = append(others, its...)
+	return nil
+}
+
+func rootOf(leaves []owned) string {
+	hashes := make([]Hash, 0, len(leaves))
+	for _, leaf := range leaves {
+		hashes = append(hashes, leaf.Hash)
+	}
+	return Root(hashes).String()
 }
 
 func read(metadata agui.Metadata, into any) error {

@@ -25,7 +25,8 @@
 // # Where it is
 //
 // TOOL_CALL_RESULT has metadata.holdfast.hash, in hex, and metadata.holdfast.scheduled, in Unix milliseconds. The terminal
-// event has metadata.holdfast.toolResultsRoot, over the leaves in the order of their events, unless there are none. An
+// event has metadata.holdfast.toolResultsRoot, over the leaves in the order of their events, unless there are none. The
+// end of a subagent that ran by itself has the same over its own leaves: they count as one piece, at that place. An
 // [Audit] recomputes all of it from the events of a run.
 package receipt
 

@@ -1,0 +1,89 @@
+package agent
+
+import (
+	"errors"
+	"slices"
+
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/holdfast-dev/holdfast/agui"
+)
+
+// textSubagentFailed is the result of calls that a subagent had open when it failed.
+const textSubagentFailed = "The agent failed before this call had a result."
+
+// CodeSubagentAsks is the code of a subagent that needs the answer of a person.
+const CodeSubagentAsks = "SUBAGENT_ASKS"
+
+// Return is how a subagent ended in its own workflow.
+type Return struct {
+	Report
+	// Cancelled says that it was stopped.
+	Cancelled bool
+}
+
+// DriveSubagent runs a program as the subagent that the origin names, on a host of its
+// own. It emits neither when that starts nor when it ends, which is for the agent above to
+// tell, and closes all that is open at the end.
+//
+// The error is that of a subagent which continues as new, or of a host that takes no more
+// events.
+func DriveSubagent(ctx workflow.Context, h Host, o Origin, p Program) (Return, error) {
+	r := newRun(h, o, func() bool { return ctx.Err() != nil })
+	outcome, err := p.run(ctx, r)
+	if workflow.IsContinueAsNewError(err) {
+		return Return{}, err
+	}
+	if err == nil && outcome != nil && outcome.Type == agui.OutcomeInterrupt {
+		err = Errorf(CodeSubagentAsks, "The agent %s needs the answer of a person, and can't wait for it as a subagent.", o.Definition.Name)
+	}
+	cancelled := r.cancelled() && (err != nil || r.refused) || errors.Is(err, ErrCancelled)
+	if err == nil && !cancelled {
+		err = r.root.CloseAll()
+		if err == nil && len(r.judge.Open()) > 0 {
+			err = &Error{Code: CodeViolation, Message: "The agent left open what it opened with events of its own."}
+		}
+	}
+	if err != nil || cancelled {
+		text := textSubagentFailed
+		if cancelled {
+			text = textCancelled
+		}
+		before := append(r.cutDelegations(), r.answerParked()...)
+		if err := r.root.CutOff(agui.Text(text), before...); err != nil {
+			return Return{}, err
+		}
+	}
+	back := Return{Report: Report{Result: r.result, Messages: r.spoken(), Usage: r.usage, Leaves: r.leaves, Stale: r.stale}, Cancelled: cancelled}
+	switch {
+	case cancelled:
+		back.Failure = errorOf(ErrCancelled)
+	case err != nil:
+		back.Failure = errorOf(err)
+		workflow.GetLogger(ctx).Warn("subagent failed", "run_id", o.Input.RunID, "subagent", *o.Subagent, "code", back.Failure.Code, "error", err)
+	default:
+		back.Text = r.lastWord()
+	}
+	return back, nil
+}
+
+// spoken is what clients hold of a subagent, without the task.
+func (r *run) spoken() []agui.Message {
+	f := r.history
+	if r.shown != nil {
+		f = r.shown
+	}
+	return slices.DeleteFunc(f.Messages(), func(m agui.Message) bool {
+		return m.Role == agui.RoleActivity || slices.ContainsFunc(r.origin.Input.Messages, func(task agui.Message) bool { return task.ID == m.ID })
+	})
+}
+
+// lastWord is the last text of the agent itself.
+func (r *run) lastWord() string {
+	for _, m := range slices.Backward(r.conversation(r.origin.Subagent)) {
+		if m.Role == agui.RoleAssistant && m.Content.Text() != "" {
+			return m.Content.Text()
+		}
+	}
+	return ""
+}
