@@ -137,10 +137,17 @@
 //
 // # Testing
 //
-// A function over a RunContext that only emits is tested without an engine: make one with
-// [NewRunContext] on a [Host] of some lines that keeps the events, as the example does. A
-// whole agent is tested in the test environment of Temporal's SDK, which runs its
-// workflow and its activities in memory and skips time.
+// Package agenttest runs a whole agent in a test, in milliseconds: with a scripted model, and
+// otherwise as a worker does.
+//
+//	x := agenttest.New(t, weather, agenttest.Call("forecast", Forecast{City: "Bern"}), agenttest.Text("Sunny."))
+//	r := x.Ask("How is the weather in Bern?")
+//	agenttest.Golden(t, r) // the transcript, compared with a file
+//	x.Crash(r)             // its worker dies, everywhere
+//
+// Each run is replayed, which finds code that is not deterministic. For a function that only
+// emits, agenttest.Context makes a [RunContext] in memory; [NewRunContext] does so on a [Host]
+// of one's own.
 //
 // # What is recorded
 //

@@ -314,6 +314,35 @@ func TestCrashFindsToolsThatKeepNoPromise(t *testing.T) {
 	})
 }
 
+// A tool that has a key to know its calls by, and doesn't look at it: in a fresh world that shows.
+func TestCrashFindsWhatIsDoneTwice(t *testing.T) {
+	t.Parallel()
+	seller := func(looks bool) func() agent.Agent {
+		return func() agent.Agent {
+			var mu sync.Mutex
+			sold := ""
+			return agent.Agent{Name: "seller", Tools: []tool.Tool{tool.New(
+				tool.Spec{Name: "sell", Description: "Sells the last ticket.", Effect: tool.Idempotent},
+				func(_ context.Context, call *tool.Call, _ struct{}) (string, error) {
+					mu.Lock()
+					defer mu.Unlock()
+					if sold != "" && (!looks || sold != call.IdempotencyKey()) {
+						return "", tool.Errorf("It is sold already.")
+					}
+					sold = call.IdempotencyKey()
+					return "sold", nil
+				})}}
+		}
+	}
+	sell := func(t testing.TB, looks bool) {
+		x := agenttest.New(t, seller(looks)(), agenttest.Call("sell", "{}"), agenttest.Text("Here."))
+		x.Fresh = seller(looks)
+		x.Crash(x.Ask("A ticket, please."))
+	}
+	sell(t, true)
+	mustFail(t, "It is sold already.", func(t testing.TB) { sell(t, false) })
+}
+
 // A call that must not be repeated is not, wherever its worker dies.
 func TestCrashOfACallThatMustNotBeRepeated(t *testing.T) {
 	t.Parallel()

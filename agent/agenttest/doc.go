@@ -36,6 +36,16 @@
 //	x.Replace("send_mail", agenttest.Answer("sent"))
 //	x.Replace("search", agenttest.Break(&tool.Error{Message: "The index is away.", Retryable: true}))
 //
+// What a tool shows beside its result is in [Result.Activities], as a client has it in the end: of the chunks of a stream
+// one activity with all partial results, and one with the last progress, by the types that package tool names
+// ([tool.ActivityPartial]). What it showed in between is in [Result.Events]:
+//
+//	for _, shown := range r.Activities {
+//		if shown.ActivityType == tool.ActivityPartial {
+//			err := json.Unmarshal(shown.ActivityContent, &table) // {"toolCallId":…,"chunks":[{"index":0,"data":…},…]}
+//		}
+//	}
+//
 // # The client
 //
 // [Test.Ask] sends one message; [Test.Run] takes a whole request, from [Input], with whatever a client may send: state,
@@ -71,12 +81,13 @@
 //
 // It finds tools that promise more than they keep, as far as their results show it: a [tool.ReadOnly] one whose second
 // answer differs, an [tool.Idempotent] one that counts twice because it doesn't look at its key. A call that must not be repeated is exempt from the comparison when
-// the crash hits it, and fails the test if it runs twice.
+// the crash hits it, and fails the test if it runs twice. Tools that change something outside of the run get a world of
+// their own for each crash by [Test.Fresh].
 //
 // # Transcripts
 //
-// [Golden] compares a result with a file, and `go test -update` writes the file: read it before you commit it, for it
-// says what your users see. (The flag is this package's; a test of yours that defines -update itself can't use it.)
+// [Golden] compares a result with a file, and `go test ./mypackage -update` writes the file: read it before you commit it,
+// for it says what your users see. (The flag is this package's; a test of yours that defines -update itself can't use it.)
 //
 // # Code that only emits
 //

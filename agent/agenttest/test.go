@@ -41,6 +41,9 @@ type Test struct {
 	// after the other, so that the stream is the same each time; that is too little for
 	// calls that wait for one another.
 	Concurrent bool
+	// Fresh, if set, makes the agent anew for each time that [Test.Crash] runs it: over
+	// a world in which nothing has happened yet, so that what was done twice shows.
+	Fresh func() agent.Agent
 	// Activities are those of the agent's own code, by their names.
 	Activities map[string]any
 
@@ -268,7 +271,11 @@ func around(line []byte, n int) string {
 func (x *Test) Crash(r *Result) {
 	x.t.Helper()
 	run := func(c crash) (*play, *Result) {
-		p := newPlay(x, r.scene)
+		s := *r.scene
+		if x.Fresh != nil {
+			s.agent = x.Fresh()
+		}
+		p := newPlay(x, &s)
 		p.crash, p.paced, p.count.last = c, true, c.entry
 		return p, x.result(p, p.perform())
 	}

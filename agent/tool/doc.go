@@ -69,7 +69,8 @@
 //
 // Code that several tools share reaches the call by [FromContext]. In a unit test
 // there is none, and a nil Call is fine: its reports go nowhere. A test of the
-// reports gives [NewCall] a sink and looks at what comes.
+// reports gives [NewCall] a sink and looks at what comes, or runs the agent with
+// package agenttest and looks at what a client gets.
 //
 // # Streams
 //

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/holdfast-dev/holdfast/agent"
+	"github.com/holdfast-dev/holdfast/agent/agenttest"
 	"github.com/holdfast-dev/holdfast/agent/tool"
 	"github.com/holdfast-dev/holdfast/agent/tool/mcptool"
 	"github.com/holdfast-dev/holdfast/examples/librarian"
@@ -43,6 +45,23 @@ func call(t *testing.T, a agent.Agent, name, key, args string) (string, error) {
 	}
 	result, err := tool.Run(t.Context(), tl, tool.NewCall(tool.CallInfo{ID: "c1", IdempotencyKey: key}), json.RawMessage(args))
 	return result.Content.Text(), err
+}
+
+// A loan that is made again because a worker was lost is the same loan.
+func TestLoanIsMadeOnce(t *testing.T) {
+	t.Parallel()
+	open := func() agent.Agent {
+		library := librarian.Connect()
+		t.Cleanup(func() { _ = library.Close() })
+		return librarian.Agent(context.Background(), library)
+	}
+	x := agenttest.New(t, open(), agenttest.Call("lend_book", `{"title":"The Log"}`), agenttest.Text("Here it is."))
+	x.Fresh = open
+	r := x.Ask(`Lend me "The Log".`)
+	x.Crash(r)
+	if calls := r.Calls(); len(calls) != 1 || !strings.Contains(calls[0].Result, `"lent":true`) {
+		t.Errorf("calls %v", calls)
+	}
 }
 
 func TestLibrarian(t *testing.T) {

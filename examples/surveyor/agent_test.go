@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/holdfast-dev/holdfast/agent/agenttest"
 	"github.com/holdfast-dev/holdfast/agent/model"
 	"github.com/holdfast-dev/holdfast/agent/model/demo"
 	"github.com/holdfast-dev/holdfast/agent/tool"
@@ -105,6 +106,31 @@ func TestFolderThatIsNotThere(t *testing.T) {
 		if _, err := surveyor.Agent(bad); err == nil {
 			t.Errorf("%s was taken", bad)
 		}
+	}
+}
+
+// A client has the table when the call ends, however often the worker that counts is lost.
+func TestSurveyorAsClientsSeeIt(t *testing.T) {
+	t.Parallel()
+	a, err := surveyor.Agent(folder(t, map[string]string{"a.md": "one two\nthree\n", "b/c.md": "x"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := agenttest.New(t, a, agenttest.Call("survey_files", surveyor.Survey{}), agenttest.Text("Two files."))
+	r := x.Ask("Survey the files.")
+	x.Crash(r)
+	var table struct {
+		Chunks []struct{ Data surveyor.File }
+	}
+	for _, shown := range r.Activities {
+		if shown.ActivityType == tool.ActivityPartial {
+			if err := json.Unmarshal(shown.ActivityContent, &table); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if len(table.Chunks) != 2 || table.Chunks[1].Data != (surveyor.File{Path: "b/c.md", Words: 1}) || r.Calls()[0].Result != `{"files":2,"lines":2,"words":4,"longest":"a.md"}` {
+		t.Errorf("table %v, calls %v", table, r.Calls())
 	}
 }
 
