@@ -41,9 +41,13 @@ func TestDecide(t *testing.T) {
 	set := activities.NewSet(nil, []agent.Agent{a}, nil, quiet)
 	env.RegisterActivityWithOptions(set.Decide, activity.RegisterOptions{Name: activities.NameDecide})
 	value, err := env.ExecuteActivity(activities.NameDecide, activities.DecideInput{Agent: "clerk", Calls: []agent.ApprovalCall{
-		{Tool: "by_agent", Arguments: `{"n":1}`, Effect: tool.ReadOnly}, {Tool: "by_agent", Arguments: `{"n":2}`},
-		{Tool: "large", Arguments: `{"amount":500}`}, {Tool: "large", Arguments: `{"amount":5}`},
-		{Tool: "fails"}, {Tool: "panics"}, {Tool: "gone"},
+		{Tool: "by_agent", Arguments: `{"n":1}`, Effect: tool.ReadOnly},
+		{Tool: "by_agent", Arguments: `{"n":2}`},
+		{Tool: "large", Arguments: `{"amount":500}`},
+		{Tool: "large", Arguments: `{"amount":5}`},
+		{Tool: "fails"},
+		{Tool: "panics"},
+		{Tool: "gone"},
 	}})
 	if err != nil {
 		t.Fatal(err)

@@ -158,12 +158,7 @@ func (r *run) quiet(host Waiter) bool {
 			waiting[*tag] = true
 		}
 	}
-	for id := range r.above {
-		if !waiting[id] {
-			return false
-		}
-	}
-	return true
+	return len(waiting) == len(r.above) // all of which are open
 }
 
 // sit ends the run and goes on in the one that brings answers.

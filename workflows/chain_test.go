@@ -178,8 +178,6 @@ func (c *chain) goesOn(arrange ...func(env *testsuite.TestWorkflowEnvironment)) 
 
 // given is an update, and what became of it.
 type given struct {
-	t        *testing.T
-	env      *testsuite.TestWorkflowEnvironment
 	accepted bool
 	result   workflows.Resumed
 	err      error

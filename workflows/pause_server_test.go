@@ -272,7 +272,7 @@ func TestPauseIsAFewEvents(t *testing.T) {
 		t.Fatalf("%+v, %v", d, err)
 	}
 	eventually(t, "the workflow run has taken its first task", func() bool {
-		d, err := s.temporal.DescribeWorkflowExecution(t.Context(), subject.WorkflowID(key.Tenant, key.Thread), "")
-		return err == nil && d.WorkflowExecutionInfo.HistoryLength == 4 // started, scheduled, started, completed
+		d, err := s.temporal.DescribeWorkflow(t.Context(), subject.WorkflowID(key.Tenant, key.Thread), "")
+		return err == nil && d.RawResponse.GetWorkflowExecutionInfo().GetHistoryLength() == 4 // started, scheduled, started, completed
 	})
 }

@@ -185,9 +185,10 @@ func (s *stage) carry(ctx context.Context, w activities.Writing, more string) er
 		return temporal.NewNonRetryableApplicationError(fmt.Sprintf("%q would append behind %q", now.text, s.last.text), activities.TypeSuperseded, nil)
 	}
 	s.last = now
-	if w.Run != s.carried { // another run has another log
-		s.carried, s.ordinal = w.Run, 0
+	if s.carried != "" && w.Run != s.carried { // another run has another log
+		s.ordinal = 0
 	}
+	s.carried = w.Run
 	if w.Outbox.First > s.ordinal+1 {
 		s.t.Errorf("%q leaves out ordinals: the log has %d", now.text, s.ordinal)
 	}
