@@ -121,7 +121,7 @@ func (r *run) waits(mine func(Question) bool) bool {
 // run for all of them.
 func (r *run) hold(ctx workflow.Context, tag *agui.SubagentRunID, mine func(Question) bool) error {
 	host, ok := r.host.(Waiter)
-	if !ok {
+	if !ok || r.origin.Subagent != nil {
 		return Errorf(CodeInternal, "there is nothing here in which a run could wait")
 	}
 	me := &sitting{tag, mine}
