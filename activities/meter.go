@@ -26,21 +26,15 @@ type Meter interface {
 // workflows see (errors.go) in lower case and without their prefix: "superseded", "internal" and so on.
 type Result string
 
+// Results that are not of a model's failure.
 const (
-	// ResultOK: it has what it was to bring.
-	ResultOK Result = "ok"
-	// ResultError: the tool failed, and the model reads of it.
-	ResultError Result = "error"
-	// ResultRetry: the tool failed and may be tried again.
-	ResultRetry Result = "retry"
-	// ResultCancelled: it was told to stop.
-	ResultCancelled Result = "cancelled"
-	// ResultLeft: the answer was not read to its end, because the log or the answer itself was at fault.
-	ResultLeft Result = "left"
-	// ResultConfiguration: the worker lacks the model. Of calls whose tool is missing nothing is told.
-	ResultConfiguration Result = "configuration"
-	// ResultFailed: the model failed in a way that has no kind.
-	ResultFailed Result = "failed"
+	ResultOK            Result = "ok"
+	ResultError         Result = "error" // the tool failed, and the model reads of it
+	ResultRetry         Result = "retry" // the tool failed and may be tried again
+	ResultCancelled     Result = "cancelled"
+	ResultLeft          Result = "left"          // the answer was not read to its end: the log or the answer itself was at fault
+	ResultConfiguration Result = "configuration" // the worker lacks the model; of calls whose tool is missing nothing is told
+	ResultFailed        Result = "failed"        // the model failed in a way that has no kind
 )
 
 // Measure has m told of everything from now on. It is called before Register.

@@ -40,7 +40,7 @@ func (nobody) Following(int)                    {}
 // measure tells of an append that has ended.
 func (b *Bus) measure(began time.Time, lines []line, err error) {
 	if err != nil {
-		b.refused(err)
+		_ = b.refused(err)
 		return
 	}
 	bytes := 0

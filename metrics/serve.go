@@ -3,6 +3,7 @@ package metrics
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -45,7 +46,7 @@ func Serve(address string, g prometheus.Gatherer, ready func(context.Context) er
 	}
 	var serving sync.WaitGroup
 	serving.Go(func() {
-		if err := server.Serve(listener); err != http.ErrServerClosed { //nolint:errorlint // as documented, it is never wrapped
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			log.Error("metrics are not served any more", "error", err)
 		}
 	})
