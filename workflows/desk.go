@@ -92,6 +92,9 @@ func (d *desk) judge(now time.Time, r Resumption) (judgement, *AnswerError) {
 			return j, refused
 		}
 	}
+	if j.settled.RunID == "" {
+		j.settled.RunID = d.pause.Kept.effect(r)
+	}
 	switch {
 	case d.onward != nil && len(j.fresh) > 0 && r.RunID != "" && r.RunID != d.onward.Run:
 		return j, refuse(CodeThreadBusy, "resume", "another answer has the run go on, as %q", d.onward.Run)
@@ -116,7 +119,6 @@ func (d *desk) judgeEntry(now time.Time, i int, e agui.ResumeEntry, j *judgement
 	q, open := d.pause.Run.Question(e.InterruptID)
 	if !open {
 		if g, known := d.pause.Kept.given(e.InterruptID); known {
-			j.settled.RunID = g.Run
 			return g.again(i, e)
 		}
 		j.settled.Ignored = append(j.settled.Ignored, e.InterruptID)

@@ -105,9 +105,24 @@ func (k *Kept) given(id agui.InterruptID) (Given, bool) {
 	return Given{}, false
 }
 
+// effect is the run that answers have opened which were given before: the one that r asks for, if they did, so that a
+// request that is repeated has its own; else the latest of them.
+func (k *Kept) effect(r Resumption) (run agui.RunID) {
+	for _, g := range k.Answered {
+		given := slices.ContainsFunc(r.Entries, func(e agui.ResumeEntry) bool { return e.InterruptID == g.Interrupt })
+		if !given || g.Run == "" {
+			continue
+		}
+		if run = g.Run; run == r.RunID {
+			break
+		}
+	}
+	return run
+}
+
 // repeated judges answers when nothing is open: those that were given before have had their effect.
 func (k *Kept) repeated(r Resumption) (Resumed, *AnswerError) {
-	var out Resumed
+	out := Resumed{RunID: k.effect(r)}
 	for i, e := range r.Entries {
 		g, known := k.given(e.InterruptID)
 		if !known {
@@ -117,7 +132,6 @@ func (k *Kept) repeated(r Resumption) (Resumed, *AnswerError) {
 		if refused := g.again(i, e); refused != nil {
 			return Resumed{}, refused
 		}
-		out.RunID = g.Run
 	}
 	if out.RunID == "" {
 		if k.Cancelled {
