@@ -251,7 +251,7 @@ func TestCasesHaveTests(t *testing.T) {
 			t.Fatalf("not a case, its kind and its tests, or there twice: %q", line)
 		}
 		ids[cells[0]] = true
-		if kinds := []string{"encoding-framing", "protocol-order", "state-diff"}; !slices.Contains(kinds, cells[1]) {
+		if kinds := []string{"cancellation", "encoding-framing", "identity", "interrupt-resume", "protocol-order", "state-diff"}; !slices.Contains(kinds, cells[1]) {
 			t.Errorf("%s: the kind is %q, want one of %q", cells[0], cells[1], kinds)
 		}
 		for name := range strings.FieldsSeq(cells[2]) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/holdfast-dev/holdfast/agent/model/modeltest"
+	"github.com/holdfast-dev/holdfast/agui"
 	"github.com/holdfast-dev/holdfast/eventbus/subject"
 	"github.com/holdfast-dev/holdfast/workflows"
 )
@@ -230,4 +232,70 @@ func TestAnswerBeforeThePauseIsVisible(t *testing.T) {
 	s.proveEnd(t, two)
 	verdict(t, one, two)
 	s.paid(t, item, 1)
+}
+
+// C069: answers come in all the time while a run turns into one that waits and back, each a continue-as-new. What is taken
+// has its effect once, and what is not is told so; by signal nobody is told, and the effect is one all the same.
+func TestAnswersAroundTheTurnOfARun(t *testing.T) {
+	t.Parallel()
+	s := sharedStack(t)
+	c := workflows.NewClient(s.temporalClient)
+	const runs = 12
+	for i := range runs {
+		way := []string{"update", "signal"}[i%2]
+		t.Run(fmt.Sprintf("%s %d", way, i/2), func(t *testing.T) {
+			t.Parallel()
+			item := newHold()
+			question := s.script("Pay it", modeltest.ToolCalls(call("c1", "pay", `{"item":"`+item+`"}`)), modeltest.Text("Done."))
+			input := ask(question)
+			id := subject.WorkflowID("default", input.ThreadID)
+			entries := `[{"interruptId":"` + input.RunID + `-int-1","status":"resolved","payload":{"approved":true}}]`
+			resumption := workflows.Resumption{RunID: agui.RunID(input.RunID + "-on")}
+			if err := json.Unmarshal([]byte(entries), &resumption.Entries); err != nil {
+				t.Fatal(err)
+			}
+			w := s.watch(t, agentTeller, input)
+			w.untilOpen(t)
+			var refused []string
+			err := eventually(t.Context(), "the answer is taken", func(ctx context.Context) error {
+				for range 20 { // as fast as they go
+					if way == "signal" {
+						if err := s.temporalClient.SignalWorkflow(ctx, id, "", "resume", resumption); err != nil {
+							return err
+						}
+						if done, err := s.effects(item); err == nil && len(done) > 0 {
+							return nil
+						}
+						continue
+					}
+					run, err := c.Resume(ctx, "default", input.ThreadID, resumption)
+					if err == nil && run == resumption.RunID {
+						return nil
+					}
+					answer, ok := errors.AsType[*workflows.AnswerError](err)
+					if !ok {
+						return fmt.Errorf("%w: run %q: %w", errHopeless, run, err)
+					}
+					refused = append(refused, answer.Code)
+				}
+				return errors.New("not yet")
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if i := slices.IndexFunc(refused, func(code string) bool { return code != workflows.CodeThreadBusy }); i >= 0 {
+				t.Errorf("an answer was refused with %s", refused[i])
+			}
+			one := w.end(t)
+			on := runInput{ThreadID: input.ThreadID, RunID: string(resumption.RunID)}
+			s.untilBegun(t, on)
+			two := s.follow(t, on).end(t)
+			s.proveEnd(t, two)
+			verdict(t, one, two)
+			s.paid(t, item, 1)
+			if ledger := s.thread(t, input.ThreadID, "ended").Ledger; len(ledger) != 1 {
+				t.Errorf("ledger %+v, want one decision", ledger)
+			}
+		})
+	}
 }
