@@ -82,7 +82,7 @@ func (r *Runner) Child(ctx workflow.Context, in ChildInput) (ChildResult, error)
 	h := newHost(ctx, RunInput{Tenant: in.Tenant, Agent: in.Agent, Input: in.Input})
 	h.part, h.lane, h.execution = &in, in.Lane, in.Execution
 	origin := agent.Origin{Input: in.Input, Subagent: &in.Subagent, Visibility: in.Visibility}
-	program := agent.Standard()
+	var program agent.Program
 	if cp := in.Checkpoint; cp != nil {
 		h.restore(ctx, *cp)
 		origin.Checkpoint = &cp.Run

@@ -119,11 +119,12 @@ func (s *stand) childHistory(key eventbus.RunKey, path ...string) *historypb.His
 }
 
 func childID(key eventbus.RunKey, path ...string) string {
-	id := subject.WorkflowID(key.Tenant, key.Thread)
+	var id strings.Builder
+	id.WriteString(subject.WorkflowID(key.Tenant, key.Thread))
 	for _, p := range path {
-		id += "/" + subject.Token(p)
+		id.WriteString("/" + subject.Token(p))
 	}
-	return id
+	return id.String()
 }
 
 func TestT26DelegatedAgentSpeaksForItself(t *testing.T) {
