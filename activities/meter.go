@@ -29,8 +29,9 @@ type Result string
 // Results that are not of a model's failure.
 const (
 	ResultOK            Result = "ok"
-	ResultError         Result = "error" // the tool failed, and the model reads of it
-	ResultRetry         Result = "retry" // the tool failed and may be tried again
+	ResultError         Result = "error"     // the tool failed, and the model reads of it
+	ResultRetry         Result = "retry"     // the tool failed and may be tried again
+	ResultSuspended     Result = "suspended" // the tool waits for an answer, and is called again then
 	ResultCancelled     Result = "cancelled"
 	ResultLeft          Result = "left"          // the answer was not read to its end: the log or the answer itself was at fault
 	ResultConfiguration Result = "configuration" // the worker lacks the model; of calls whose tool is missing nothing is told
@@ -99,6 +100,8 @@ func (s *Set) called(in CallToolInput, began time.Time, out ToolOutcome, err err
 	switch {
 	case result == ResultConfiguration:
 		return
+	case err == nil && out.Suspended != nil:
+		result = ResultSuspended
 	case err == nil && out.Error != "":
 		result = ResultError
 	}

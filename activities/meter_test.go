@@ -167,6 +167,19 @@ func TestCallsAreCounted(t *testing.T) {
 			}
 		})
 	}
+	t.Run("waits for an answer", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t, speaks(), doing(tool.ReadOnly, func(ctx context.Context, call *tool.Call, _ place) (any, error) {
+			_, err := call.Approver().Input(ctx, tool.InputRequest{Message: "Where?"})
+			return "", err
+		}))
+		n := new(notes)
+		r.set.Measure(n)
+		_, _ = r.do(t.Context(), r.call("{}"))
+		if diff := cmp.Diff([]string{"call of clerk/do: suspended, took time true"}, n.take()); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
 	// A name that the model made up is no label.
 	r := newRig(t, speaks(), doing(tool.ReadOnly, func(context.Context, *tool.Call, place) (any, error) { return "", nil }))
 	n := new(notes)

@@ -94,6 +94,9 @@ func (h *host) countEnd(ctx workflow.Context) {
 
 // countCall counts a call that is over, whatever the number of its attempts.
 func (h *host) countCall(ctx workflow.Context, o agent.Order, reply agent.Reply, err error) {
+	if reply.Suspended != nil {
+		return // it is called again
+	}
 	outcome := outcomeOK
 	switch {
 	case err != nil && ctx.Err() != nil:
