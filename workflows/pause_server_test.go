@@ -276,3 +276,48 @@ func TestPauseIsAFewEvents(t *testing.T) {
 		return err == nil && d.RawResponse.GetWorkflowExecutionInfo().GetHistoryLength() == 4 // started, scheduled, started, completed
 	})
 }
+
+// An answer that is given at any moment around the end of the run that asks, while its execution continues as new, is acted
+// upon once, or refused.
+func TestAnswerAtAnyMoment(t *testing.T) {
+	t.Parallel()
+	s := newStand(t, temporalServer(t), cashier(), script(asks("c", "pay"), speaks("Done")), nil)
+	const threads = 40
+	done := make(chan error, threads)
+	for i := range threads {
+		key := s.start(fmt.Sprint("one-", i))
+		go func() {
+			entry := resolved(fmt.Sprintf("one-%d-int-1", i), `{"approved":true}`)
+			for { // from its first moment on
+				run, err := s.runs.Resume(t.Context(), key.Tenant, key.Thread, resumption("two", entry))
+				if refused, ok := errors.AsType[*workflows.AnswerError](err); ok && refused.Code == workflows.CodeThreadBusy {
+					continue
+				}
+				if err == nil && run != "two" {
+					err = fmt.Errorf("the answer opened %q", run)
+				}
+				if err != nil {
+					done <- fmt.Errorf("thread %d: %w", i, err)
+					return
+				}
+				break
+			}
+			results := 0
+			for e := range s.events(next(key, "two")) {
+				if _, is := e.(*agui.ToolCallResult); is {
+					results++
+				}
+			}
+			if results != 1 {
+				done <- fmt.Errorf("thread %d: %d results", i, results)
+				return
+			}
+			done <- nil
+		}()
+	}
+	for range threads {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}
