@@ -193,6 +193,23 @@ func TestAPersonAnswers(t *testing.T) {
 	})
 }
 
+// Agents that others work for, in workflows of their own.
+func TestDelegation(t *testing.T) {
+	t.Parallel()
+	boss := agent.Agent{Name: "boss", Instructions: "Delegate.", Subagents: []string{"forecaster"}}
+	x := agenttest.New(t, boss,
+		agenttest.Call("forecaster", `{"task":"Bern?"}`),
+		agenttest.Call("forecast", place{"Bern"}), agenttest.Text("Sunny in Bern."),
+		agenttest.Text("It is sunny."))
+	x.Others = []agent.Agent{forecaster(sunny)}
+	r := x.Ask("How is the weather?")
+	agenttest.Golden(t, r)
+	x.Crash(r)
+	if calls := r.Calls(); len(calls) != 2 || calls[0].Result != "Sunny in Bern." || r.Text() != "It is sunny." {
+		t.Errorf("calls %v, it said %q", calls, r.Text())
+	}
+}
+
 func TestCancellation(t *testing.T) {
 	t.Parallel()
 	x := agenttest.New(t, forecaster(sunny), agenttest.Text("It is ").Cancel())

@@ -36,6 +36,8 @@
 //	x.Replace("send_mail", agenttest.Answer("sent"))
 //	x.Replace("search", agenttest.Break(&tool.Error{Message: "The index is away.", Retryable: true}))
 //
+// Agents that the one under test delegates to are in [Test.Others], and their turns in the same script.
+//
 // What a tool shows beside its result is in [Result.Activities], as a client has it in the end: of the chunks of a stream
 // one activity with all partial results, and one with the last progress, by the types that package tool names
 // ([tool.ActivityPartial]). What it showed in between is in [Result.Events]:

@@ -1,8 +1,10 @@
 package agenttest
 
 import (
+	"cmp"
 	"context"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,18 +24,19 @@ import (
 type gate struct {
 	interceptor.WorkerInterceptorBase
 	env  *testsuite.TestWorkflowEnvironment
-	open bool        // all may run at once
-	rank map[int]int // of activities in a replay; nil: it is none
+	open bool           // all may run at once
+	rank map[string]int // of activities in a replay; nil: it is none
 
 	mu      sync.Mutex
-	last    int // number of the activity that was scheduled last
-	due     map[int]*ticket
-	running int   // number of the one that runs, 0 for none
-	ended   []int // in their order
+	due     map[string]*ticket // by the ids of activities
+	running string             // id of the one that runs
+	ended   []string           // ids, in their order
 }
 
 // ticket is an activity that is to run.
 type ticket struct {
+	workflow  string
+	number    int // in the order in which the workflow schedules
 	publishes bool
 	here      bool          // an attempt waits for its turn
 	start     chan struct{} // closed when it may run
@@ -41,11 +44,11 @@ type ticket struct {
 
 // newGate returns the gate of an execution. Before is that of the one that is replayed.
 func newGate(env *testsuite.TestWorkflowEnvironment, open bool, before *gate) *gate {
-	g := &gate{env: env, open: open, due: map[int]*ticket{}}
+	g := &gate{env: env, open: open, due: map[string]*ticket{}}
 	if before != nil {
-		g.open, g.rank = false, map[int]int{}
-		for i, n := range before.ended {
-			g.rank[n] = i + 1
+		g.open, g.rank = false, map[string]int{}
+		for i, id := range before.ended {
+			g.rank[id] = i + 1
 		}
 	}
 	env.SetOnActivityCompletedListener(func(info *activity.Info, _ converter.EncodedValue, _ error) { g.end(info.ActivityID) })
@@ -70,21 +73,35 @@ func (i *inbound) Init(next interceptor.WorkflowOutboundInterceptor) error {
 type outbound struct {
 	interceptor.WorkflowOutboundInterceptorBase
 	gate *gate
+	last int // number of the activity that was scheduled last
 }
 
 func (o *outbound) ExecuteActivity(ctx workflow.Context, name string, args ...any) workflow.Future {
 	opt := workflow.GetActivityOptions(ctx)
-	opt.ActivityID = o.gate.schedule(name)
+	o.last++
+	opt.ActivityID = o.gate.schedule(workflow.GetInfo(ctx).WorkflowExecution.ID, o.last, name)
 	return o.Next.ExecuteActivity(workflow.WithActivityOptions(ctx, opt), name, args...)
 }
 
-// schedule gives an activity its number.
-func (g *gate) schedule(name string) string {
+// schedule gives an activity its id: its number, behind the names of the subagents that
+// its workflow is for.
+func (g *gate) schedule(workflow string, n int, name string) string {
+	id := strconv.Itoa(n)
+	if _, subagents, is := strings.Cut(workflow, "/"); is {
+		id = subagents + "/" + id
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.last++
-	g.due[g.last] = &ticket{publishes: name == activities.NamePublish, start: make(chan struct{})}
-	return strconv.Itoa(g.last)
+	g.due[id] = newTicket(id, name)
+	return id
+}
+
+func newTicket(id, name string) *ticket {
+	t := &ticket{publishes: name == activities.NamePublish, start: make(chan struct{})}
+	at := strings.LastIndexByte(id, '/')
+	t.workflow = id[:at+1]
+	t.number, _ = strconv.Atoi(id[at+1:])
+	return t
 }
 
 // enter blocks until it is the attempt's turn, or its context is done.
@@ -92,12 +109,11 @@ func (g *gate) enter(ctx context.Context, id, name string) {
 	if g.open {
 		return
 	}
-	n, _ := strconv.Atoi(id)
 	g.mu.Lock()
-	t := g.due[n]
+	t := g.due[id]
 	if t == nil { // a further attempt
-		t = &ticket{publishes: name == activities.NamePublish, start: make(chan struct{})}
-		g.due[n] = t
+		t = newTicket(id, name)
+		g.due[id] = t
 	}
 	t.here = true
 	g.mu.Unlock()
@@ -121,16 +137,16 @@ func (g *gate) enter(ctx context.Context, id, name string) {
 func (g *gate) next() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.running != 0 {
+	if g.running != "" {
 		return
 	}
-	first := 0
-	for n, t := range g.due {
-		if first == 0 || g.before(n, t, first, g.due[first]) {
-			first = n
+	first := ""
+	for id := range g.due {
+		if first == "" || g.before(id, first) {
+			first = id
 		}
 	}
-	if first == 0 || !g.due[first].here {
+	if first == "" || !g.due[first].here {
 		return // it comes
 	}
 	g.running = first
@@ -138,33 +154,32 @@ func (g *gate) next() {
 	delete(g.due, first)
 }
 
-// before tells which of two comes first.
-func (g *gate) before(n int, a *ticket, m int, b *ticket) bool {
-	switch {
-	case g.rank[n] != g.rank[m] && g.rank[n] != 0 && g.rank[m] != 0:
-		return g.rank[n] < g.rank[m]
-	case a.publishes != b.publishes:
-		return a.publishes
+// before tells whether a comes before b.
+func (g *gate) before(a, b string) bool {
+	if m, n := g.rank[a], g.rank[b]; m != n && m != 0 && n != 0 {
+		return m < n
 	}
-	return n < m
+	s, t := g.due[a], g.due[b]
+	if s.publishes != t.publishes {
+		return s.publishes
+	}
+	return cmp.Or(cmp.Compare(s.workflow, t.workflow), cmp.Compare(s.number, t.number)) < 0
 }
 
 // end notes that an activity has ended. It is called where the workflow stands still.
 func (g *gate) end(id string) {
-	n, _ := strconv.Atoi(id)
 	g.mu.Lock()
-	g.ended = append(g.ended, n)
+	g.ended = append(g.ended, id)
 	g.mu.Unlock()
 	g.leave(id)
 }
 
 // leave ends the turn of an attempt. Whether it is tried again is not known.
 func (g *gate) leave(id string) {
-	n, _ := strconv.Atoi(id)
 	g.mu.Lock()
-	delete(g.due, n)
-	if g.running == n {
-		g.running = 0
+	delete(g.due, id)
+	if g.running == id {
+		g.running = ""
 	}
 	g.mu.Unlock()
 	g.env.RegisterDelayedCallback(g.next, 0)

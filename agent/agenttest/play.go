@@ -74,7 +74,7 @@ type play struct {
 	paced bool  // what the model says goes into the log word by word
 	again *play // whose steps are given out again, instead of taking them
 
-	agent   agent.Agent // with tools that are watched
+	agents  []agent.Agent // with tools that are watched
 	stream  string
 	count   counter
 	env     *testsuite.TestWorkflowEnvironment
@@ -149,7 +149,9 @@ func newPlay(x *Test, s *scene) *play {
 		test: x, scene: s, stream: fmt.Sprintf("TEST%d", x.plays),
 		turns: map[string]int{}, steps: map[stepKey]*step{}, ran: map[string]int{},
 	}
-	p.agent = p.watch(s.agent)
+	for _, a := range append([]agent.Agent{s.agent}, x.Others...) {
+		p.agents = append(p.agents, p.watch(a))
+	}
 	return p
 }
 
@@ -199,8 +201,8 @@ func (p *play) execute(name string, args any) error {
 		DeadlockDetectionTimeout: patience, // the machine may be busy
 		Interceptors:             []interceptor.WorkerInterceptor{p.gate},
 	})
-	workflows.NewRunner([]agent.Agent{p.scene.agent}).Register(env)
-	for name, f := range catalogueOf(nil, p.agent, nil).functions {
+	workflows.NewRunner(p.agents).Register(env)
+	for name, f := range catalogueOf(nil, p.agents, nil).functions {
 		env.RegisterActivityWithOptions(p.activity(name, f.Type()), activity.RegisterOptions{Name: name})
 	}
 	for name, f := range p.test.Activities {
@@ -222,7 +224,7 @@ func (p *play) activity(name string, form reflect.Type) any {
 		var input any
 		if len(args) > 1 {
 			input = args[1].Interface()
-			s.input, _ = json.Marshal(input)
+			s.input, _ = json.Marshal(named(args[1], func(w *activities.Writing) { w.Start = 0 }).Interface()) // a child's is of the clock
 		}
 		p.gate.enter(ctx, info.ActivityID, name)
 		if p.again != nil {
@@ -295,7 +297,7 @@ func (p *play) take(ctx context.Context, a *attempt, form reflect.Type, args []r
 	ctx, stop := context.WithCancel(ctx)
 	args = append([]reflect.Value{reflect.ValueOf(ctx)}, args[1:]...)
 	if len(args) > 1 {
-		args[1] = named(args[1])
+		args[1] = named(args[1], func(w *activities.Writing) { w.Execution = cmp.Or(w.Execution, execution) })
 	}
 	done := make(chan []reflect.Value, 1)
 	p.lingering.Go(func() { done <- f.Call(args) })
@@ -312,17 +314,17 @@ func (p *play) take(ctx context.Context, a *attempt, form reflect.Type, args []r
 	}
 }
 
-// named is the input of one of the runtime's activities with the name of the execution,
-// which the test environment does not give it.
-func named(input reflect.Value) reflect.Value {
+// named is the input of an activity in which its writer is changed, if it has one. The test
+// environment gives executions no name.
+func named(input reflect.Value, change func(*activities.Writing)) reflect.Value {
 	if input.Kind() != reflect.Struct {
 		return input
 	}
 	changed := reflect.New(input.Type()).Elem()
 	changed.Set(input)
 	if w := changed.FieldByName("Writing"); w.IsValid() {
-		if w, ok := w.Addr().Interface().(*activities.Writing); ok && w.Execution == "" {
-			w.Execution = execution
+		if w, ok := w.Addr().Interface().(*activities.Writing); ok {
+			change(w)
 		}
 	}
 	return changed
@@ -359,7 +361,7 @@ func (p *play) worker(ctx context.Context) (*process, error) {
 			return p.running, nil
 		}
 	}
-	started, err := newProcess(context.WithoutCancel(ctx), p.test.log.URL(), p.stream, &p.count, p.agent, p.test.model())
+	started, err := newProcess(context.WithoutCancel(ctx), p.test.log.URL(), p.stream, &p.count, p.agents, p.test.model())
 	if err != nil {
 		return nil, err
 	}
@@ -458,7 +460,7 @@ func (r refusal) Complete(_ any, err error) {
 
 // read returns what the readers of the runs get.
 func (p *play) read(ctx context.Context) ([]agui.Event, error) {
-	reader, err := newProcess(ctx, p.test.log.URL(), p.stream, new(counter), p.agent, p.test.model())
+	reader, err := newProcess(ctx, p.test.log.URL(), p.stream, new(counter), p.agents, p.test.model())
 	if err != nil {
 		return nil, err
 	}

@@ -37,6 +37,9 @@ type Test struct {
 	// it. If nil, runs end where they ask. In [Test.Crash] it may be asked what became of
 	// a call, too ([agent.ReasonUnknownOutcome]).
 	Person func(agui.Interrupt) agui.ResumeEntry
+	// Others are agents that the worker serves beside this one, for it to delegate to.
+	// They think with the same script.
+	Others []agent.Agent
 	// Concurrent lets calls of one turn run at the same time. Otherwise they run one
 	// after the other, so that the stream is the same each time; that is too little for
 	// calls that wait for one another.
@@ -76,7 +79,12 @@ func New(t testing.TB, a agent.Agent, script ...Turn) *Test {
 // tool, and its effect class stays what it is.
 func (x *Test) Replace(name string, f ToolFunc) {
 	x.t.Helper()
-	if _, ok := x.agent.Tool(name); !ok {
+	known := false
+	for _, a := range append([]agent.Agent{x.agent}, x.Others...) {
+		_, has := a.Tool(name)
+		known = known || has
+	}
+	if !known {
 		x.t.Fatalf("agenttest: agent %s has no tool %q", x.agent.Name, name)
 	}
 	x.replaced[name] = f
@@ -327,8 +335,12 @@ func (p *play) once() bool {
 	if p.died.name != activities.NameCallTool || json.Unmarshal(p.died.input, &in) != nil {
 		return false
 	}
-	t, ok := p.scene.agent.Tool(in.Call.Name)
-	return ok && !t.Spec().Effect.Repeatable()
+	for _, a := range p.agents {
+		if t, ok := a.Tool(in.Call.Name); ok && a.Name == in.Agent {
+			return !t.Spec().Effect.Repeatable()
+		}
+	}
+	return false
 }
 
 // differences are the lines that only one of two lists has, in order.

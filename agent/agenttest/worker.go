@@ -42,19 +42,21 @@ func (c catalogue) RegisterActivityWithOptions(f any, opt activity.RegisterOptio
 	c.functions[opt.Name] = reflect.ValueOf(f)
 }
 
-// catalogueOf is the activities of an agent.
-func catalogueOf(bus *eventbus.Bus, a agent.Agent, m model.Model) catalogue {
+// catalogueOf is the activities of a worker.
+func catalogueOf(bus *eventbus.Bus, agents []agent.Agent, m model.Model) catalogue {
 	c := catalogue{functions: map[string]reflect.Value{}}
 	models := map[string]model.Model{"": m}
-	for _, name := range append([]string{a.Model}, a.Fallbacks...) {
-		models[name] = m
+	for _, a := range agents {
+		for _, name := range append([]string{a.Model}, a.Fallbacks...) {
+			models[name] = m
+		}
 	}
-	activities.NewSet(bus, []agent.Agent{a}, models, quiet).Register(c)
+	activities.NewSet(bus, agents, models, quiet).Register(c)
 	return c
 }
 
 // newProcess starts a worker whose entries the counter counts.
-func newProcess(ctx context.Context, url, stream string, count *counter, a agent.Agent, m model.Model) (*process, error) {
+func newProcess(ctx context.Context, url, stream string, count *counter, agents []agent.Agent, m model.Model) (*process, error) {
 	p := &process{link: &link{count: count}, dead: make(chan struct{})}
 	p.die = sync.OnceFunc(func() {
 		p.link.cut()
@@ -71,7 +73,7 @@ func newProcess(ctx context.Context, url, stream string, count *counter, a agent
 		p.nc.Close()
 		return nil, err
 	}
-	p.activities = catalogueOf(p.bus, a, m)
+	p.activities = catalogueOf(p.bus, agents, m)
 	return p, nil
 }
 
