@@ -64,6 +64,9 @@ type Agent struct {
 	View View
 	// Approvals says for which calls a person is asked first; for none if zero.
 	Approvals Approvals
+	// Busy says what becomes of a message that comes while a run of its thread is in
+	// progress; it is refused if zero.
+	Busy Busy
 	// KeepHistory has threads keep their conversation: a client may send what is new, and
 	// the model knows the rest. Otherwise what the client sends is the conversation.
 	KeepHistory bool
@@ -105,6 +108,7 @@ func (a Agent) Validate() error {
 	found = append(found, a.checkSubagents(func(name string) bool { _, known := first[name]; return known })...)
 	found = append(found, a.Limits.validate()...)
 	found = append(found, a.View.validate()...)
+	found = append(found, a.Busy.validate()...)
 	found = append(found, a.Approvals.validate(func(name string) bool {
 		_, known := first[name]
 		return known || slices.Contains(a.Subagents, name)

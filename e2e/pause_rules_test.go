@@ -395,3 +395,37 @@ func (s *stack) waits(ctx context.Context, url string, header http.Header, query
 		page = "&page=" + list.Next
 	}
 }
+
+// C061: what becomes of a second message is the agent's to say: it waits for the first one's end, or ends it. There are never
+// two at once, and each tool runs once.
+func TestSecondMessageOfABusyThread(t *testing.T) {
+	t.Parallel()
+	s := sharedStack(t)
+	for agent, outcome := range map[string]string{agentPatient: "success", agentEager: "cancelled"} {
+		t.Run(agent, func(t *testing.T) {
+			t.Parallel()
+			item, hold := newHold(), newHold()
+			first := ask(s.script("First", modeltest.ToolCalls(call("c1", "pay", `{"item":"`+item+`","hold":"`+hold+`"}`)), modeltest.Text("First.")))
+			w := s.watch(t, agent, first)
+			if err := s.gate.reached(t.Context(), hold, 1); err != nil {
+				t.Fatal(err)
+			}
+			second := first.next(s.script("Second", modeltest.Text("Second.")))
+			next := s.watch(t, agent, second)
+			if agent == agentPatient {
+				next.untilOpen(t)
+				s.gate.release(hold)
+			}
+			one, two := w.end(t), next.end(t)
+			if f := s.prove(t, first, one); f.Outcome != outcome {
+				t.Errorf("the first ends with %s, want %s", f.Outcome, outcome)
+			}
+			if f := s.prove(t, second, two); f.Outcome != "success" {
+				t.Errorf("the second ends with %s", f.Outcome)
+			}
+			verdict(t, one, two)
+			s.paid(t, item, 1)
+			s.gate.release(hold)
+		})
+	}
+}

@@ -96,9 +96,11 @@ const (
 	// scriptedModel is the name under which the workers ask the test's model.
 	scriptedModel = "scripted"
 
-	agentDesk   = "desk"   // has a tool of every effect class
-	agentHasty  = "hasty"  // may ask its model hastyTurns times
-	agentAbsent = "absent" // is not served, except by the test about that
+	agentDesk    = "desk"    // has a tool of every effect class
+	agentHasty   = "hasty"   // may ask its model hastyTurns times
+	agentPatient = "patient" // does one thing after the other
+	agentEager   = "eager"   // drops what it does for what comes
+	agentAbsent  = "absent"  // is not served, except by the test about that
 
 	hastyTurns = 3
 )
@@ -115,6 +117,8 @@ func testAgents() []agent.Agent {
 		{Name: agentDesk, Description: "Does errands.", Instructions: "You do errands.", Tools: tools, Approvals: tells},
 		{Name: agentHasty, Description: "Does errands, but not many.", Tools: tools, Limits: agent.Limits{Turns: hastyTurns}, Approvals: tells},
 		{Name: agentAbsent, Description: "Is seldom there.", Tools: tools, Approvals: tells},
+		{Name: agentPatient, Description: "Does one errand after the other.", Tools: tools, Busy: agent.BusyQueue},
+		{Name: agentEager, Description: "Drops an errand for the next.", Tools: tools, Busy: agent.BusyCancel},
 		clerk(), teller(),
 	}
 }

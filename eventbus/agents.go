@@ -33,9 +33,20 @@ type Announcement struct {
 	Agent        string            `json:"agent"` // [a-z0-9-]
 	Description  string            `json:"description,omitempty"`
 	TaskQueue    string            `json:"taskQueue"`
+	Busy         Busy              `json:"busy,omitempty"`
 	Capabilities agui.Capabilities `json:"capabilities"`
 	Stopped      bool              `json:"stopped,omitempty"` // the worker left in order
 }
+
+// Busy is what an agent has become of a run that is asked for while another of its thread is in progress.
+type Busy string
+
+// What becomes of it.
+const (
+	BusyReject Busy = ""       // it is refused
+	BusyQueue  Busy = "queue"  // it waits for the other one's end
+	BusyCancel Busy = "cancel" // the other one is cancelled first
+)
 
 func (b *Bus) agentsBucket(ctx context.Context) (jetstream.KeyValue, error) {
 	ctx, cancel := b.request(ctx)

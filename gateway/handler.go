@@ -239,7 +239,14 @@ func (g *Gateway) handle(pattern string, h func(http.ResponseWriter, *http.Reque
 		if api.status >= http.StatusInternalServerError {
 			g.log.Warn("request failed", "path", r.Pattern, "code", api.Code, "error", api.cause)
 		}
-		writeError(w, api)
+		switch {
+		case !measure(w).streaming:
+			writeError(w, api)
+		case api.status >= http.StatusInternalServerError:
+			panic(http.ErrAbortHandler) // it may be tried again
+		default:
+			newResponse(w, r, g.writeTimeout).end(api.Code, api.Message)
+		}
 	})
 }
 

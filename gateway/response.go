@@ -31,7 +31,11 @@ func newResponse(w http.ResponseWriter, r *http.Request, timeout time.Duration) 
 	return &response{w: measure(w), control: http.NewResponseController(w), form: formFor(w, r), timeout: timeout}
 }
 
+// open begins the stream, unless it has begun.
 func (o *response) open() error {
+	if o.w.streaming {
+		return nil
+	}
 	o.header()
 	o.w.stream()
 	return o.flush()

@@ -66,7 +66,7 @@ func (g *Gateway) postRun(w http.ResponseWriter, r *http.Request, p Principal) e
 	if len(input.Resume) > 0 {
 		run, err = g.resume(r.Context(), p, name, digest, input, key)
 	} else {
-		err = g.start(r.Context(), p, name, digest, input, key)
+		after, err = g.startInTurn(w, r, turn{p, name, digest, input, key, after})
 	}
 	if refused, ok := errors.AsType[*Refusal](err); ok {
 		return g.refuse(w, r, refused)

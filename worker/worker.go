@@ -261,7 +261,7 @@ func names(agents []agent.Agent) string {
 func announcements(agents []agent.Agent, queue string) []eventbus.Announcement {
 	list := make([]eventbus.Announcement, len(agents))
 	for i, a := range agents {
-		list[i] = eventbus.Announcement{Agent: a.Name, Description: a.Description, TaskQueue: queue, Capabilities: a.Capabilities()}
+		list[i] = eventbus.Announcement{Agent: a.Name, Description: a.Description, TaskQueue: queue, Busy: eventbus.Busy(a.Busy), Capabilities: a.Capabilities()}
 	}
 	return list
 }

@@ -1,0 +1,102 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+
+	"github.com/holdfast-dev/holdfast/agui"
+	"github.com/holdfast-dev/holdfast/eventbus"
+)
+
+// turn is a run that is to be started.
+type turn struct {
+	principal Principal
+	agent     string
+	digest    string
+	input     *agui.RunAgentInput
+	key       eventbus.RunKey
+	after     uint64 // the thread's end
+}
+
+// startInTurn starts a run. Where another run of the thread is in progress it does what the agent says: it refuses, waits
+// for that run's end, or cancels it and waits then. Who waits is told nothing but heartbeats, and is out of the queue when
+// he leaves. It returns how far behind the run's entries begin.
+func (g *Gateway) startInTurn(w http.ResponseWriter, r *http.Request, t turn) (after uint64, err error) {
+	for after = t.after; ; {
+		err := g.start(r.Context(), t.principal, t.agent, t.digest, t.input, t.key)
+		refused, ok := errors.AsType[*Refusal](err)
+		if !ok || refused.Code != CodeThreadBusy {
+			return after, err
+		}
+		a, _, _ := g.agents.Agent(t.agent)
+		if a.Busy == eventbus.BusyReject {
+			return after, err
+		}
+		if err := g.waitInTurn(w, r, t, a.Busy); err != nil {
+			return after, err
+		}
+		if after, err = g.bus.ThreadEnd(r.Context(), t.key); err != nil {
+			return after, logError(err)
+		}
+	}
+}
+
+// waitInTurn waits for the end of the run in progress.
+func (g *Gateway) waitInTurn(w http.ResponseWriter, r *http.Request, t turn, policy eventbus.Busy) error {
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(g.draining, cancel)()
+	run, _, _, open, err := g.runs.Current(ctx, t.key.Tenant, t.key.Thread)
+	if err != nil {
+		return engineAway(err)
+	}
+	current := eventbus.RunKey{Tenant: t.key.Tenant, Thread: t.key.Thread, Run: run}
+	state, err := g.bus.Run(ctx, current) // nothing is in the log before its first event
+	if err != nil && !errors.Is(err, eventbus.ErrUnknownRun) {
+		return logError(err)
+	}
+	if !open || state.Terminal {
+		return nil // it has ended meanwhile
+	}
+	if policy == eventbus.BusyCancel {
+		if _, err := g.runs.Cancel(ctx, t.key.Tenant, t.key.Thread); err != nil {
+			return engineAway(err)
+		}
+		g.log.Info("run cancelled for the next", "thread_id", current.Thread, "run_id", current.Run, "next_run_id", t.key.Run, "principal", t.principal.Subject)
+	}
+	reader := g.bus.Follow(current, state.End)
+	defer reader.Close()
+	g.checks.enter(current)
+	defer g.checks.leave(current)
+	beating, stop := g.heartbeat(ctx, reader.Next)
+	defer stop()
+	out := newResponse(w, r, g.writeTimeout)
+	if !async(r) {
+		if err := out.open(); err != nil {
+			return err
+		}
+	}
+	for {
+		e, err := beating()
+		switch {
+		case err == nil && e.Terminal, errors.Is(err, io.EOF):
+			return nil
+		case err == nil:
+		case errors.Is(err, errSilence):
+			if !async(r) {
+				if err := out.beat(); err != nil {
+					return err
+				}
+			}
+			if g.lost(ctx, current) {
+				return nil
+			}
+		case g.draining.Err() != nil:
+			return g.refuseDraining()
+		default:
+			return logError(err)
+		}
+	}
+}
