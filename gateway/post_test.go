@@ -345,7 +345,7 @@ func TestCancelRoute(t *testing.T) {
 	for _, foreign := range [][]string{{"Origin", "https://evil.example"}, {"Sec-Fetch-Site", "cross-site"}, {"Origin", "null", "Content-Type", "text/plain"}} {
 		r.ask(http.MethodPost, "/threads/t1/cancel", "", foreign...).refused(http.StatusForbidden, gateway.CodeForeignOrigin, "Origin")
 	}
-	for _, own := range [][]string{{"Origin", r.http.URL}, {"Sec-Fetch-Site", "same-origin", "Origin", "https://proxy.example"}} {
+	for _, own := range [][]string{{"Origin", r.http.URL}, {"Sec-Fetch-Site", "same-origin", "Origin", "https://edge.example"}} {
 		if s := r.ask(http.MethodPost, "/threads/t1/cancel", "", own...); s.StatusCode != http.StatusAccepted {
 			t.Errorf("from %q: %s", own, s.Status)
 		}
