@@ -139,12 +139,14 @@ func TestKeepsDataOverAKill(t *testing.T) {
 	if err := c.GetWorkflow(ctx, "kept", "").Get(ctx, &got); err != nil || got != "hello world, again" {
 		t.Errorf("result = %q, %v; want hello world, again", got, err)
 	}
-	if _, err := c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
-		ID: "found", TaskQueue: "tests",
-		TypedSearchAttributes: temporal.NewSearchAttributes(customer.ValueSet("acme")),
-	}, waiting); err != nil {
-		t.Fatal(err)
-	}
+	// The server refreshes what it knows of its namespaces now and then.
+	eventually(t, "a search attribute that was added later is known", func() bool {
+		_, err := c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+			ID: "found", TaskQueue: "tests",
+			TypedSearchAttributes: temporal.NewSearchAttributes(customer.ValueSet("acme")),
+		}, waiting)
+		return err == nil
+	})
 	eventually(t, "a workflow is found by a search attribute that was added later", func() bool {
 		list, err := c.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{Query: "CustomerId = 'acme'"})
 		return err == nil && len(list.Executions) == 1
