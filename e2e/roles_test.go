@@ -39,6 +39,10 @@ const (
 func play(role string) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if role == roleMCP { // its standard input is its client
+		_ = serveMCP(ctx) // ends with it
+		return
+	}
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		stop() // the parent is gone
@@ -89,6 +93,13 @@ func serveAgents(ctx context.Context) error {
 	agents := slices.DeleteFunc(append(testAgents(), providerAgents()...), func(a agent.Agent) bool {
 		return !slices.Contains(strings.Split(os.Getenv(envAgents), ","), a.Name)
 	})
+	if slices.Contains(strings.Split(os.Getenv(envAgents), ","), agentShopper) {
+		a, err := shopper(ctx)
+		if err != nil {
+			return err
+		}
+		agents = append(agents, a)
+	}
 	return worker.Run(ctx, cfg, agents...)
 }
 

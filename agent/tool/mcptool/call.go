@@ -26,34 +26,60 @@ func (s *Server) call(ctx context.Context, call *tool.Call, name string, args js
 	if err := json.Unmarshal(args, &object); err != nil || object == nil {
 		return tool.Result{}, &tool.Error{Message: "arguments: want one JSON object", Err: tool.ErrArguments}
 	}
+	o := order{server: s, call: call, name: name, args: args, effect: effect}
+	result, err := s.converse(ctx, call, s.noteKey(name, args), func(known given) (*mcp.CallToolResult, error) {
+		o.given = known
+		return o.carryOut(ctx)
+	})
+	if err != nil {
+		return tool.Result{}, err
+	}
+	return s.result(result)
+}
+
+// order is a call as the server gets it.
+type order struct {
+	server *Server
+	call   *tool.Call
+	name   string
+	args   json.RawMessage
+	effect tool.Effect
+	given  given
+}
+
+// carryOut makes the call once, and again where that can't do harm.
+func (o order) carryOut(ctx context.Context) (*mcp.CallToolResult, error) {
+	s := o.server
 	// A second try mends what a server that was started again, or a lost connection, has done to the first.
 	for try := 0; ; try++ {
 		session, err := s.connect(ctx)
 		if err != nil {
-			return tool.Result{}, s.away(ctx, err)
+			return nil, s.away(ctx, err)
 		}
-		result, err := s.once(ctx, session, call, name, args)
+		result, err := o.once(ctx, session)
 		if err == nil {
-			return s.result(result)
+			return result, nil
 		}
 		if ctx.Err() != nil {
-			return tool.Result{}, ctx.Err()
+			return nil, ctx.Err()
+		}
+		if q, ok := errors.AsType[stopped](err); ok {
+			return nil, q.error
 		}
 		if answered(err) {
-			return tool.Result{}, s.refused(name, err)
+			return nil, s.refused(o.name, err)
 		}
-		s.log.Warn("call of a tool has lost its connection", "tool", name, "call_id", call.ID(), "error", err)
-		s.discard(session)
+		s.log.Warn("call of a tool has lost its connection", "tool", o.name, "call_id", o.call.ID(), "error", err)
 		switch {
-		case try == 0 && (effect.Repeatable() || unsent(err)):
+		case try == 0 && (o.effect.Repeatable() || unsent(err)):
 		case unsent(err):
-			return tool.Result{}, s.away(ctx, err)
-		case effect.Repeatable():
-			return tool.Result{}, &tool.Error{
+			return nil, s.away(ctx, err)
+		case o.effect.Repeatable():
+			return nil, &tool.Error{
 				Message: fmt.Sprintf("The connection to the server %s was lost.", s.name), Retryable: true, Err: err,
 			}
 		default:
-			return tool.Result{}, &tool.Error{
+			return nil, &tool.Error{
 				Message: fmt.Sprintf("The connection to the server %s was lost during the call. It may or may not have taken effect, and it was not made again. Check before you repeat it.", s.name),
 				Err:     err,
 			}
@@ -61,16 +87,24 @@ func (s *Server) call(ctx context.Context, call *tool.Call, name string, args js
 	}
 }
 
-// once makes one call in a session. The SDK ends it when the stream of its answer ends without the answer.
-func (s *Server) once(ctx context.Context, session *mcp.ClientSession, call *tool.Call, name string, args json.RawMessage) (*mcp.CallToolResult, error) {
-	token, done := s.follow(ctx, call)
-	defer done()
-	params := &mcp.CallToolParams{Name: name, Arguments: args}
-	if key := call.IdempotencyKey(); key != "" {
-		params.Meta = mcp.Meta{MetaIdempotencyKey: key}
+// once makes one call in a session, and again in one of its own when the server has asked something of which nobody could
+// tell whose call it was about. A session that is broken is given up.
+func (o order) once(ctx context.Context, session *mcp.ClientSession) (*mcp.CallToolResult, error) {
+	f := o.server.follow(ctx, session, o)
+	result, err := f.make()
+	_, asks := errors.AsType[stopped](err)
+	if asks || !f.mistaken() || err == nil && !result.IsError {
+		if err != nil && !asks && !answered(err) && ctx.Err() == nil {
+			o.server.discard(session)
+		}
+		return result, err
 	}
-	params.SetProgressToken(token)
-	return session.CallTool(ctx, params)
+	alone, err := o.server.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = alone.Close() }() // there is a result, or another error
+	return o.server.follow(ctx, alone, o).make()
 }
 
 // answered reports whether the server has judged the call, so that it was not carried out.

@@ -21,8 +21,10 @@ import (
 
 // The environment of this binary when it is an MCP server.
 const (
-	envServe   = "MCPTOOL_TEST_SERVE"   // stdio, or the address to listen on
-	envEffects = "MCPTOOL_TEST_EFFECTS" // file to which tools append what they did
+	envServe     = "MCPTOOL_TEST_SERVE"     // stdio, or the address to listen on
+	envEffects   = "MCPTOOL_TEST_EFFECTS"   // file to which tools append what they did
+	envStateless = "MCPTOOL_TEST_STATELESS" // over HTTP: without sessions
+	envVersion   = "MCPTOOL_TEST_VERSION"   // of MCP, if it speaks only one
 )
 
 // patience bounds what is waited for. It is far above what anything takes.
@@ -50,7 +52,8 @@ func serve(how string) error {
 		return err
 	}
 	fmt.Println(listener.Addr())
-	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil)
+	// A handler with sessions speaks no MCP of 2026-07-28.
+	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{Stateless: os.Getenv(envStateless) != ""})
 	return http.Serve(listener, handler) //nolint:gosec // a test's own server
 }
 
@@ -67,7 +70,12 @@ type reply struct {
 
 // newServer has a tool of every kind.
 func newServer() *mcp.Server {
-	server := mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil)
+	var opt mcp.ServerOptions
+	if v := os.Getenv(envVersion); v != "" {
+		opt.SupportedProtocolVersions = []string{v}
+	}
+	server := mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, &opt)
+	addAsking(server)
 	effect := func(ctx context.Context, req *mcp.CallToolRequest, in request) (*mcp.CallToolResult, reply, error) {
 		before, err := os.ReadFile(os.Getenv(envEffects))
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -108,9 +116,6 @@ func newServer() *mcp.Server {
 	mcp.AddTool(server, &mcp.Tool{Name: "fail"}, func(_ context.Context, _ *mcp.CallToolRequest, in request) (*mcp.CallToolResult, any, error) {
 		return nil, nil, errors.New(in.Text)
 	})
-	mcp.AddTool(server, &mcp.Tool{Name: "ask"}, func(context.Context, *mcp.CallToolRequest, request) (*mcp.CallToolResult, any, error) {
-		return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"q": &mcp.ElicitParams{Message: "Really?"}}}, nil, nil
-	})
 	mcp.AddTool(server, &mcp.Tool{Name: "grow"}, func(context.Context, *mcp.CallToolRequest, request) (*mcp.CallToolResult, any, error) {
 		server.RemoveTools("pay")
 		mcp.AddTool(server, &mcp.Tool{Name: "extra"}, effect)
@@ -136,10 +141,10 @@ type process struct {
 	address string
 }
 
-func listen(t *testing.T, address, effects string) *process {
+func listen(t *testing.T, address, effects string, env ...string) *process {
 	t.Helper()
 	p := &process{cmd: exec.Command(os.Args[0])}
-	p.cmd.Env = append(os.Environ(), envServe+"="+address, envEffects+"="+effects)
+	p.cmd.Env = append(append(os.Environ(), envServe+"="+address, envEffects+"="+effects), env...)
 	p.cmd.Stderr = os.Stderr
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {

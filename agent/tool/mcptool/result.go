@@ -17,9 +17,6 @@ import (
 
 // result is what the model reads of a server's answer.
 func (s *Server) result(r *mcp.CallToolResult) (tool.Result, error) {
-	if r.NeedsInput() {
-		return tool.Result{}, tool.Errorf("The tool asks a person for input, which this agent can't pass on. It did not run to its end.")
-	}
 	parts := partsOf(r.Content)
 	if r.IsError {
 		message := strings.TrimSpace(agui.Parts(parts...).Text())

@@ -27,7 +27,18 @@
 // What an agent offers is fixed while it is served. When a server's list changes, [Options.OnChange] is told; calls of a
 // tool that is gone are answered with an error that says so.
 //
-// A server's questions to a person are not passed on: the call is answered with an error.
+// # When the server asks
+//
+// A server's question to a person is the call's (see [tool.Approver]): the run is paused, with the server's form as that of
+// the answer, and when there is an answer the call goes on. {"action":"decline"} in the place of the form declines, and a
+// question that is abandoned, or that nobody answers in time, is cancelled; the server is told which. A question that sends a
+// person to a web page asks for consent, with the address in its text. What a server asks of models, and for the folders
+// of its client, is not answered.
+//
+// Since MCP's version of 2026-07-28 a server that asks has returned, and goes on from where it was: any tool may ask. One of an
+// older version waits for its answer within the call, and no run is kept open for that. Its tool is called again from its
+// beginning when the answer is there, and so may ask only if it is one that may be called again; of any other the question is
+// cancelled.
 package mcptool
 
 import (
@@ -35,7 +46,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strconv"
 	"sync"
 	"time"
 
@@ -77,7 +87,7 @@ type Server struct {
 	mu      sync.Mutex
 	closed  bool
 	session *mcp.ClientSession
-	calls   map[string]func(percent float64, message string) // what shows progress, by its token
+	calls   map[string]*followed // calls under way, by their progress tokens
 	tokens  int
 }
 
@@ -87,7 +97,7 @@ var ErrClosed = errors.New("the connection to the server was closed here")
 // New returns the server that transport leads to, and connects to nothing yet. The function is called for each
 // connection. Name is for people and models.
 func New(name string, transport func() mcp.Transport, opt Options) *Server {
-	s := &Server{name: name, transport: transport, opt: opt, log: opt.Logger, calls: map[string]func(float64, string){}}
+	s := &Server{name: name, transport: transport, opt: opt, log: opt.Logger, calls: map[string]*followed{}}
 	if s.opt.ConnectTimeout <= 0 {
 		s.opt.ConnectTimeout = DefaultConnectTimeout
 	}
@@ -96,10 +106,13 @@ func New(name string, transport func() mcp.Transport, opt Options) *Server {
 	}
 	s.log = s.log.With("mcp_server", name)
 	s.client = mcp.NewClient(&mcp.Implementation{Name: "holdfast", Version: "1"}, &mcp.ClientOptions{
-		Logger:       slog.New(slog.DiscardHandler), // it logs every broken connection, which is told here
-		Capabilities: &mcp.ClientCapabilities{},
-		// A question is seen as a result, and not answered by nobody.
-		MultiRoundTrip: &mcp.MultiRoundTripOptions{Disabled: true},
+		Logger: slog.New(slog.DiscardHandler), // it logs every broken connection, which is told here
+		Capabilities: &mcp.ClientCapabilities{
+			Elicitation: &mcp.ElicitationCapabilities{Form: &mcp.FormElicitationCapabilities{}, URL: &mcp.URLElicitationCapabilities{}},
+		},
+		// A question is a result here, of a call that will go on when the answer is there, in another process perhaps.
+		MultiRoundTrip:     &mcp.MultiRoundTripOptions{Disabled: true},
+		ElicitationHandler: s.elicited,
 		ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) {
 			s.log.Info("tools of the server have changed")
 			if opt.OnChange != nil {
@@ -138,11 +151,9 @@ func (s *Server) connect(ctx context.Context) (*mcp.ClientSession, error) {
 	case session != nil:
 		return session, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.opt.ConnectTimeout)
-	defer cancel()
-	session, err := s.client.Connect(ctx, s.transport(), nil)
+	session, err := s.dial(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("connect to MCP server %s: %w", s.name, err)
+		return nil, err
 	}
 	s.mu.Lock()
 	if closed = s.closed; !closed {
@@ -158,6 +169,17 @@ func (s *Server) connect(ctx context.Context) (*mcp.ClientSession, error) {
 		return nil, errors.Join(ErrClosed, session.Close())
 	}
 	s.log.Info("connected to the server")
+	return session, nil
+}
+
+// dial makes a session.
+func (s *Server) dial(ctx context.Context) (*mcp.ClientSession, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.opt.ConnectTimeout)
+	defer cancel()
+	session, err := s.client.Connect(ctx, s.transport(), nil)
+	if err != nil {
+		return nil, fmt.Errorf("connect to MCP server %s: %w", s.name, err)
+	}
 	return session, nil
 }
 
@@ -178,35 +200,4 @@ func (s *Server) discard(session *mcp.ClientSession) {
 	if !s.closed {
 		s.sessions.Go(func() { _ = session.Close() })
 	}
-}
-
-// follow gives a call a token under which the server may report progress.
-func (s *Server) follow(ctx context.Context, call *tool.Call) (token string, done func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.tokens++
-	token = "call-" + strconv.Itoa(s.tokens)
-	s.calls[token] = func(percent float64, message string) {
-		_ = call.Progress(ctx, percent, message) // what a display shows is no reason to fail
-	}
-	return token, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.calls, token)
-	}
-}
-
-func (s *Server) progressed(_ context.Context, n *mcp.ProgressNotificationClientRequest) {
-	token, _ := n.Params.ProgressToken.(string)
-	s.mu.Lock()
-	show := s.calls[token]
-	s.mu.Unlock()
-	if show == nil {
-		return
-	}
-	percent := 0.0
-	if n.Params.Total > 0 {
-		percent = 100 * n.Params.Progress / n.Params.Total
-	}
-	show(percent, n.Params.Message)
 }
