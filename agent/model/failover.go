@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/holdfast-dev/holdfast/agui"
 )
 
 const (
@@ -59,6 +61,11 @@ type rest struct {
 // errLeft says that whoever reads the deltas has left the loop.
 var errLeft = errors.New("the reader has left")
 
+// TellsCost reports whether all of its models say what they cost.
+func (f *Chain) TellsCost() bool {
+	return !slices.ContainsFunc(f.models, func(m Model) bool { return !TellsCost(m) })
+}
+
 // Stream implements [Model].
 func (f *Chain) Stream(ctx context.Context, req Request) iter.Seq2[Delta, error] {
 	return f.Ask(ctx, req, 0, nil)
@@ -75,7 +82,10 @@ func (f *Chain) Ask(ctx context.Context, req Request, avoid int, speaks func(pla
 	return func(yield func(Delta, error) bool) {
 		order, failures := f.order(time.Now(), avoid-1)
 		for _, i := range order {
-			began, err := speak(f.models[i].Stream(ctx, req), func() { speaks(i + 1) }, yield)
+			began, wasted, err := speak(f.models[i].Stream(ctx, req), func() { speaks(i + 1) }, yield)
+			if !wasted.IsZero() && !yield(Delta{Wasted: &wasted}, nil) {
+				return
+			}
 			if err == nil || errors.Is(err, errLeft) {
 				f.recover(i)
 				return
@@ -100,12 +110,12 @@ func (f *Chain) Ask(ctx context.Context, req Request, avoid int, speaks func(pla
 }
 
 // speak passes a stream on from its first word, before which it says so. An answer
-// without one is an error.
-func speak(stream iter.Seq2[Delta, error], begins func(), yield func(Delta, error) bool) (began bool, err error) {
+// without one is an error; wasted is then what it has used.
+func speak(stream iter.Seq2[Delta, error], begins func(), yield func(Delta, error) bool) (began bool, wasted Bill, err error) {
 	var held []Delta
 	for d, err := range stream {
 		if err != nil {
-			return began, err
+			return began, used(began, held), err
 		}
 		if !began {
 			held = append(held, d)
@@ -119,25 +129,43 @@ func speak(stream iter.Seq2[Delta, error], begins func(), yield func(Delta, erro
 		}
 		for _, d := range held {
 			if !yield(d, nil) {
-				return true, errLeft
+				return true, Bill{}, errLeft
 			}
 		}
 	}
 	if began {
-		return true, nil
+		return true, Bill{}, nil
 	}
 	// A limit or a filter that left nothing: the assembler has errors for these.
 	cut := func(d Delta) bool { return d.Finish == FinishLength || d.Finish == FinishContentFilter }
 	if !slices.ContainsFunc(held, cut) {
-		return false, damaged("the answer is empty")
+		return false, used(false, held), damaged("the answer is empty")
 	}
 	begins()
 	for _, d := range held {
 		if !yield(d, nil) {
-			return true, errLeft
+			return true, Bill{}, errLeft
 		}
 	}
-	return true, nil
+	return true, Bill{}, nil
+}
+
+// used is what an answer that was held back has used. One that has begun says so itself.
+func used(began bool, held []Delta) (b Bill) {
+	if began {
+		return b
+	}
+	var usage *agui.TokenUsage
+	for _, d := range held {
+		if d.Usage != nil {
+			usage = d.Usage
+		}
+		if d.Cost != nil {
+			b.Cost = d.Cost
+		}
+	}
+	b.Add(usage, nil)
+	return b
 }
 
 // order returns whom to ask, and the errors of those who want to be left alone.

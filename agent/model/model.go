@@ -120,6 +120,9 @@ type Delta struct {
 	// Cost is what the turn cost, of a model whose price is known: see [Priced]. A
 	// later one replaces an earlier one.
 	Cost *Money
+	// Wasted is what another model has used that failed before its first word, so that
+	// this one was asked: see [Failover]. Each adds to those before.
+	Wasted *Bill
 }
 
 // NoIndex is the index of a fragment that came without one. It is not zero:

@@ -57,6 +57,8 @@ func (m *observed) Stream(ctx context.Context, req Request) iter.Seq2[Delta, err
 	}
 }
 
+func (m *observed) TellsCost() bool { return TellsCost(m.model) }
+
 func (m *observed) pauses(now time.Time) bool { return pauses(m.model, now) }
 
 // pauses reports whether a call of the model would have to wait, and would.

@@ -73,8 +73,8 @@ func (p Price) Of(u agui.TokenUsage) Money {
 }
 
 // Priced returns a model whose turns say what they cost. An answer whose provider
-// reports no usage is charged by estimate. Attempts that fail are not charged: what
-// they cost is not known.
+// reports no usage is charged by estimate; of one that fails, only what the provider
+// had reported.
 //
 // It stands innermost: model.Shared(model.Priced(m, price)).
 func Priced(m Model, p Price) Model { return &priced{m, p} }
@@ -83,6 +83,16 @@ type priced struct {
 	model Model
 	price Price
 }
+
+// TellsCost reports whether the turns of a model say what they cost: whether it is
+// [Priced], beneath any wrappers of this package. A model of one's own that yields
+// costs has a method TellsCost that says so.
+func TellsCost(m Model) bool {
+	c, ok := m.(interface{ TellsCost() bool })
+	return ok && c.TellsCost()
+}
+
+func (m *priced) TellsCost() bool { return true }
 
 // Stream implements [Model].
 func (m *priced) Stream(ctx context.Context, req Request) iter.Seq2[Delta, error] {

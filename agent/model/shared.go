@@ -51,6 +51,8 @@ type shared struct {
 	changed chan struct{} // closed and replaced whenever somebody may go on
 }
 
+func (s *shared) TellsCost() bool { return TellsCost(s.model) }
+
 // Stream implements [Model].
 func (s *shared) Stream(ctx context.Context, req Request) iter.Seq2[Delta, error] {
 	return func(yield func(Delta, error) bool) {
