@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"strings"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/holdfast-dev/holdfast/agent/model"
+	"github.com/holdfast-dev/holdfast/agui"
 )
 
 const (
@@ -31,8 +33,58 @@ type past struct {
 	Limited int `json:"limited,omitempty"`
 	// Failed is the place of the model that failed behind its first word.
 	Failed int `json:"failed,omitempty"`
+	// Spent is what the attempts have used.
+	Spent
 
 	attempts int
+}
+
+// tab is what one attempt uses, as far as providers say so.
+type tab struct {
+	usage  *agui.TokenUsage
+	cost   *model.Money
+	wasted model.Bill // by models that another one took the place of
+}
+
+// keep notes what goes by.
+func (t *tab) keep(stream iter.Seq2[model.Delta, error]) iter.Seq2[model.Delta, error] {
+	return func(yield func(model.Delta, error) bool) {
+		for d, err := range stream {
+			switch {
+			case d.Usage != nil:
+				t.usage = d.Usage
+			case d.Cost != nil:
+				t.cost = d.Cost
+			case d.Wasted != nil:
+				t.wasted.Join(*d.Wasted)
+			}
+			if !yield(d, err) {
+				return
+			}
+		}
+	}
+}
+
+// charge adds what the attempt in hand has used in vain: all of it, if it failed.
+func (p *past) charge(t tab, err error) {
+	p.Wasted.Join(t.wasted)
+	if err != nil {
+		p.Wasted.Add(t.usage, t.cost)
+	}
+}
+
+// owe puts what was used into the error that ends the activity, or may end it.
+func (p *past) owe(err error) error {
+	if err == nil || p.Wasted.IsZero() {
+		return err
+	}
+	app, ok := errors.AsType[*temporal.ApplicationError](err)
+	if !ok {
+		return errors.Join(err, temporal.NewCanceledError(p.Spent))
+	}
+	return temporal.NewApplicationErrorWithOptions(app.Message(), app.Type(), temporal.ApplicationErrorOptions{
+		NonRetryable: app.NonRetryable(), NextRetryDelay: app.NextRetryDelay(), Details: []any{p.Spent},
+	})
 }
 
 func pastOf(ctx context.Context, attempts int) *past {
@@ -57,14 +109,14 @@ func (p *past) tooMany(ctx context.Context) error {
 	if p.spent(ctx) <= p.attempts {
 		return nil
 	}
-	return temporal.NewApplicationErrorWithOptions(
+	return p.owe(temporal.NewApplicationErrorWithOptions(
 		fmt.Sprintf("the model did not answer in time, or its workers died, in %d attempts", p.attempts),
-		model.KindTimeout.Code(), temporal.ApplicationErrorOptions{NonRetryable: true})
+		model.KindTimeout.Code(), temporal.ApplicationErrorOptions{NonRetryable: true}))
 }
 
 // failure is what the engine makes of the end of an attempt, and tells the next one what it has to know.
 func (p *past) failure(ctx context.Context, err error, speaker int) error {
-	failed := failure(ctx, err)
+	failed := p.owe(failure(ctx, err))
 	app, ok := errors.AsType[*temporal.ApplicationError](failed)
 	if !ok || app.NonRetryable() {
 		return failed
@@ -75,7 +127,7 @@ func (p *past) failure(ctx context.Context, err error, speaker int) error {
 		last = waited(ctx)+e.RetryAfter > limitedFor
 	}
 	if last {
-		return temporal.NewApplicationErrorWithOptions(app.Message(), app.Type(), temporal.ApplicationErrorOptions{NonRetryable: true})
+		return p.owe(temporal.NewApplicationErrorWithOptions(app.Message(), app.Type(), temporal.ApplicationErrorOptions{NonRetryable: true}))
 	}
 	if speaker > 0 {
 		p.Failed = speaker

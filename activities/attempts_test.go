@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/converter"
 	tlog "go.temporal.io/sdk/log"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/activities"
 	"github.com/holdfast-dev/holdfast/agent/model"
+	"github.com/holdfast-dev/holdfast/agui"
 )
 
 // remembered is what attempts leave for each other.
@@ -118,5 +120,72 @@ func TestModelIsShownTheAbridgedConversation(t *testing.T) {
 	}
 	if len(got.Messages) != 2 || got.Messages[1].ID != "u2" {
 		t.Errorf("the model was shown %+v", got.Messages)
+	}
+}
+
+// What attempts have used that came to nothing is known to the next one, wherever that is made, and to whoever asked for
+// the turn in the end.
+func TestAttemptsThatCameToNothingAreCharged(t *testing.T) {
+	t.Parallel()
+	price := model.Price{Input: 1, Output: 1}
+	bill := func(n, cost int64) model.Bill {
+		return model.Bill{Usage: []agui.TokenUsage{{InputTokens: &n}}, Cost: new(model.Money(cost))}
+	}
+	uses := func(err error, words ...string) model.Model {
+		return model.Priced(scripted(func(ctx context.Context, req model.Request, say func(model.Delta) bool) error {
+			say(model.Delta{Usage: &agui.TokenUsage{InputTokens: new(int64(10))}})
+			if err != nil {
+				return breaks(err, words...)(ctx, req, say)
+			}
+			return speaks(words...)(ctx, req, say)
+		}), price)
+	}
+	network := &model.Error{Kind: model.KindNetwork}
+	ask := func(m model.Model, before *activities.Spent, attempts int) (left activities.Spent, out activities.GenerateOutput, err error) {
+		r := newRig(t, m)
+		r.set = activities.NewSet(r.bus, nil, map[string]model.Model{"": m, "second": uses(nil, "Second.")}, quiet)
+		var suite testsuite.WorkflowTestSuite
+		suite.SetLogger(tlog.NewStructuredLogger(quiet))
+		env := suite.NewTestActivityEnvironment()
+		if before != nil {
+			env.SetHeartbeatDetails(*before)
+		}
+		env.SetOnActivityHeartbeatListener(func(_ *activity.Info, details converter.EncodedValues) {
+			if err := details.Get(&left); err != nil {
+				t.Error(err)
+			}
+		})
+		r.set.Register(env)
+		in := r.question()
+		in.Attempts = attempts
+		if attempts == 2 {
+			in.Fallbacks = []string{"second"}
+		}
+		value, err := env.ExecuteActivity(activities.NameGenerate, in)
+		if err == nil {
+			err = value.Get(&out)
+		}
+		return left, out, err
+	}
+
+	left, _, err := ask(uses(network, "Fir"), nil, 10)
+	if diff := cmp.Diff(bill(10, 10_000), left.Wasted); diff != "" || err == nil {
+		t.Errorf("the next attempt is told (-want +got):\n%s%v", diff, err)
+	}
+	_, _, err = ask(uses(network), &activities.Spent{Wasted: bill(10, 10_000)}, 1)
+	var ended activities.Spent
+	if app := application(t, err); !app.NonRetryable() || app.Details(&ended) != nil {
+		t.Errorf("got %v, without details", app)
+	}
+	if diff := cmp.Diff(bill(20, 20_000), ended.Wasted); diff != "" {
+		t.Errorf("the error tells (-want +got):\n%s", diff)
+	}
+	_, out, err := ask(uses(network), &activities.Spent{Wasted: bill(10, 10_000)}, 2)
+	if diff := cmp.Diff(bill(20, 20_000), out.Wasted); diff != "" || err != nil || out.Turn.Cost == nil || *out.Turn.Cost != 10_000 {
+		t.Errorf("the answer costs %v (%v), and before it (-want +got):\n%s", out.Turn.Cost, err, diff)
+	}
+	_, out, err = ask(uses(nil, "Hello."), nil, 1)
+	if err != nil || !out.Wasted.IsZero() {
+		t.Errorf("nothing came to nothing, and %+v is told of (%v)", out.Wasted, err)
 	}
 }

@@ -32,7 +32,8 @@ func (s *Set) attemptTurn(ctx context.Context, in GenerateInput) (GenerateOutput
 	if err := past.tooMany(ctx); err != nil {
 		return GenerateOutput{}, err
 	}
-	out, speaker, err := s.generate(ctx, in, past.Failed)
+	out, speaker, err := s.generate(ctx, in, past)
+	out.Spent = past.Spent
 	if err != nil {
 		s.logger(ctx, in.Writing).Debug("model turn failed", "model", in.Model, "error", err)
 	}
@@ -40,7 +41,7 @@ func (s *Set) attemptTurn(ctx context.Context, in GenerateInput) (GenerateOutput
 }
 
 // generate makes one attempt. The speaker is the place of the model that has spoken, 0 when none has.
-func (s *Set) generate(ctx context.Context, in GenerateInput, avoid int) (out GenerateOutput, speaker int, err error) {
+func (s *Set) generate(ctx context.Context, in GenerateInput, past *past) (out GenerateOutput, speaker int, err error) {
 	m, err := s.chain(in.Model, in.Fallbacks)
 	if err != nil {
 		return out, 0, err
@@ -49,7 +50,11 @@ func (s *Set) generate(ctx context.Context, in GenerateInput, avoid int) (out Ge
 	if err != nil {
 		return out, 0, err
 	}
-	defer func() { err = finish(ctx, lane, err) }()
+	var used tab
+	defer func() {
+		err = finish(ctx, lane, err)
+		past.charge(used, err)
+	}()
 	speech, err := s.takeOver(ctx, lane, in)
 	if err != nil {
 		return out, 0, err
@@ -60,7 +65,7 @@ func (s *Set) generate(ctx context.Context, in GenerateInput, avoid int) (out Ge
 
 	assembler := model.NewAssembler(fmt.Sprintf("%s/%s", in.Writing.Run, in.Writing.Writer), in.Messages)
 	assembler.Output, assembler.Apart = in.Output, in.Apart
-	for delta, err := range m.Ask(ctx, in.request(), avoid, func(place int) { speaker = place }) {
+	for delta, err := range used.keep(m.Ask(ctx, in.request(), past.Failed, func(place int) { speaker = place })) {
 		if err == nil {
 			err = assembler.Add(delta)
 		}

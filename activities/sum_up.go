@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"go.temporal.io/sdk/activity"
+
 	"github.com/holdfast-dev/holdfast/agent/model"
 	"github.com/holdfast-dev/holdfast/agui"
 )
@@ -26,25 +28,30 @@ type SumUpOutput struct {
 	Text  string           `json:"text"`
 	Usage *agui.TokenUsage `json:"usage,omitempty"`
 	Cost  *model.Money     `json:"cost,omitempty"`
+	Spent
 }
 
 // SumUp has a model sum up a part of a conversation. Nothing of it is shown.
 func (s *Set) SumUp(ctx context.Context, in SumUpInput) (out SumUpOutput, err error) {
-	defer beat(ctx)()
+	past := pastOf(ctx, 0)
+	defer past.beat(ctx)()
 	m, err := s.chain(in.Model, in.Fallbacks)
 	if err == nil {
 		var turn model.Turn
-		turn, err = model.Collect(m.Stream(ctx, model.SummaryRequest(in.Messages, maxSummaryTokens)), nil)
-		out = SumUpOutput{Text: turn.Text, Usage: turn.Usage, Cost: turn.Cost}
+		var t tab
+		turn, err = model.Collect(t.keep(m.Stream(ctx, model.SummaryRequest(in.Messages, maxSummaryTokens))), nil)
 		if err == nil && (turn.Text == "" || turn.Finish == model.FinishContentFilter) {
 			err = &model.Error{Kind: model.KindProtocol, Message: "the summary is missing"}
 		}
+		past.charge(t, err)
+		out = SumUpOutput{Text: turn.Text, Usage: turn.Usage, Cost: turn.Cost, Spent: past.Spent}
 	}
 	if err != nil {
 		if ctx.Err() == nil || !errors.Is(err, ctx.Err()) {
 			s.log.Debug("summary failed", "thread_id", in.Thread, "run_id", in.Run, "model", in.Model, "error", err)
 		}
-		return SumUpOutput{}, failure(ctx, err)
+		activity.RecordHeartbeat(ctx, *past)
+		return SumUpOutput{}, past.owe(failure(ctx, err))
 	}
 	return out, nil
 }

@@ -82,6 +82,13 @@ type GenerateOutput struct {
 	ReasoningID agui.MessageID `json:"reasoningId,omitempty"`
 	// Stale: clients hold what an earlier attempt has shown.
 	Stale bool `json:"stale,omitempty"`
+	Spent
+}
+
+// Spent is what attempts at a model's answer have used that came to nothing. It is in the output of the attempt that
+// succeeded, and otherwise in the details of the error that ends the activity.
+type Spent struct {
+	Wasted model.Bill `json:"wasted,omitzero"`
 }
 
 // CallToolInput is one call of one tool.

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"encoding/json"
 	"errors"
 
 	"go.temporal.io/sdk/workflow"
@@ -144,9 +145,18 @@ func (r *run) terminal(e agui.Event) {
 	}
 }
 
-// vouch adds the root over all results of tools to the metadata of the terminal event.
+// vouch adds to the metadata of the terminal event the root over all results of tools, and
+// what the run has cost.
 func (r *run) vouch(m agui.Metadata) agui.Metadata {
 	value, ok := rootOf(r.leaves)
+	if a, counts := r.host.(Account); counts && a.Cost() > 0 {
+		cost := `"cost":` + a.Cost().String() + "}"
+		if ok {
+			value = append(value[:len(value)-1], ","+cost...)
+		} else {
+			value, ok = json.RawMessage("{"+cost), true
+		}
+	}
 	if !ok {
 		return m
 	}

@@ -1,8 +1,6 @@
 package agent
 
 import (
-	"slices"
-
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/holdfast-dev/holdfast/agent/model"
@@ -64,11 +62,11 @@ func (rc *RunContext[S]) Generate(ctx workflow.Context, req model.Request, opts 
 		f(&p)
 	}
 	a, err := r.host.Generate(ctx, p)
+	for _, u := range a.Also { // a turn that fails has used something, too
+		r.usage = addUsage(r.usage, &u)
+	}
 	if err != nil {
 		return Turn{}, err
-	}
-	for _, u := range a.Also {
-		r.usage = addUsage(r.usage, &u)
 	}
 	r.usage = addUsage(r.usage, a.Turn.Usage)
 	r.stale = r.stale || a.Stale
@@ -154,37 +152,7 @@ func (rc *RunContext[S]) hear(p Prompt, a Answer) error {
 	return rc.r.witness(rc.scope, events...)
 }
 
-// addUsage adds what one model call cost. There is one entry per provider and model;
-// absent counts stay absent.
+// addUsage adds what one model call has used.
 func addUsage(total []agui.TokenUsage, u *agui.TokenUsage) []agui.TokenUsage {
-	if u == nil {
-		return total
-	}
-	for i := range total {
-		t := &total[i]
-		if equal(t.Provider, u.Provider) && equal(t.Model, u.Model) {
-			t.InputTokens = add(t.InputTokens, u.InputTokens)
-			t.OutputTokens = add(t.OutputTokens, u.OutputTokens)
-			t.TotalTokens = add(t.TotalTokens, u.TotalTokens)
-			t.ReasoningTokens = add(t.ReasoningTokens, u.ReasoningTokens)
-			t.CachedInputTokens = add(t.CachedInputTokens, u.CachedInputTokens)
-			t.CacheWriteInputTokens = add(t.CacheWriteInputTokens, u.CacheWriteInputTokens)
-			return total
-		}
-	}
-	return append(slices.Clip(total), *u)
-}
-
-func add(a, b *int64) *int64 {
-	switch {
-	case a == nil:
-		return b
-	case b == nil:
-		return a
-	}
-	return new(*a + *b)
-}
-
-func equal(a, b *string) bool {
-	return a == nil && b == nil || a != nil && b != nil && *a == *b
+	return model.AddUsage(total, u)
 }

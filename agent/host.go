@@ -41,6 +41,13 @@ type Host interface {
 	ContinueAsNew(ctx workflow.Context, cp func() (Checkpoint, error)) error
 }
 
+// Account is a [Host] that knows what its run costs.
+type Account interface {
+	// Cost is what the run has cost so far, with its subagents and with attempts that came
+	// to nothing, as far as the prices of its models are known.
+	Cost() model.Money
+}
+
 // Keeper is a [Host] that tells others how a run stands, and keeps it while it waits.
 type Keeper interface {
 	// Watch brings what says how the run stands. It may be asked between any two steps.
@@ -140,7 +147,7 @@ type Answer struct {
 	MessageID agui.MessageID
 	// Reasoned says that the client has a reasoning message.
 	Reasoned bool
-	// Also is what was used beside the turn itself.
+	// Also is what was used beside the turn itself. It is there with an error, too.
 	Also []agui.TokenUsage
 	// ReasoningID is the one that the reasoning was shown under, empty for the reserved
 	// one. Stale says that clients hold what an earlier attempt has shown.

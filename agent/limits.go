@@ -67,7 +67,7 @@ type Limits struct {
 	TotalTokens  int64 `json:"totalTokens,omitempty"`
 	// Cost bounds what a run costs, in the currency of the models' prices; zero is no
 	// limit. No turn is begun when it is reached. All models of the agent must have a
-	// price (model.Priced), or its runs fail.
+	// price (model.Priced), or a worker does not start with it.
 	Cost float64 `json:"cost,omitempty"`
 	// Attempts is how often one turn is asked for when the model fails, without
 	// those attempts that are only told to come back later; 10 if zero.

@@ -151,6 +151,41 @@ func (h *host) account(in activities.GenerateInput, turn model.Turn) error {
 	return nil
 }
 
+// Cost is what the run has cost so far.
+func (h *host) Cost() model.Money { return h.budget.Cost }
+
+// waste adds what attempts have used that came to nothing.
+func (h *host) waste(s activities.Spent) {
+	if s.Wasted.Cost != nil {
+		h.budget.Cost += *s.Wasted.Cost
+	}
+	for _, u := range s.Wasted.Usage {
+		h.also = append(h.also, u)
+		if !h.counts() {
+			continue
+		}
+		if u.InputTokens != nil {
+			h.budget.Input += *u.InputTokens
+		}
+		if u.OutputTokens != nil {
+			h.budget.Output += *u.OutputTokens
+		}
+	}
+}
+
+// leftBy is what the attempts of an activity have used that has failed, as far as its end tells.
+func leftBy(err error) (s activities.Spent) {
+	// What can't be read is of a release that says nothing of it.
+	if timedOut, ok := errors.AsType[*temporal.TimeoutError](err); ok && timedOut.HasLastHeartbeatDetails() {
+		_ = timedOut.LastHeartbeatDetails(&s)
+	} else if app, ok := errors.AsType[*temporal.ApplicationError](err); ok && app.HasDetails() {
+		_ = app.Details(&s)
+	} else if cancelled, ok := errors.AsType[*temporal.CanceledError](err); ok && cancelled.HasDetails() {
+		_ = cancelled.Details(&s)
+	}
+	return s
+}
+
 // compact makes room, down to an estimate of target where that is possible, and shows what the model does not see any
 // more. It reports whether there was anything to be done.
 func (h *host) compact(ctx workflow.Context, in *activities.GenerateInput, target int) (bool, error) {
@@ -219,12 +254,14 @@ func (h *host) sumUp(ctx workflow.Context, in activities.GenerateInput, limit in
 		RetryPolicy: &temporal.RetryPolicy{InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2, MaximumAttempts: sumUpAttempts},
 	}), activities.NameSumUp, ask).Get(ctx, &out)
 	if err != nil {
+		h.waste(leftBy(err))
 		if ctx.Err() != nil {
 			return "", "", err
 		}
 		workflow.GetLogger(ctx).Warn("no summary, results are dropped instead", "run_id", h.in.Input.RunID, "error", err)
 		return "", "", nil
 	}
+	h.waste(out.Spent)
 	if out.Usage != nil {
 		h.also = append(h.also, *out.Usage)
 	}

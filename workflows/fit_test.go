@@ -211,3 +211,58 @@ func TestAnswerThatIsCutByTheRunsLimit(t *testing.T) {
 		}
 	}
 }
+
+// What attempts have used that came to nothing is in the account of the run, counts for its limits, and is told with the
+// run's end; whatever the way it ends.
+func TestRunsSayWhatTheyHaveCost(t *testing.T) {
+	t.Parallel()
+	wasted := activities.Spent{Wasted: model.Bill{Usage: []agui.TokenUsage{{InputTokens: new(int64(100)), OutputTokens: new(int64(5))}}, Cost: new(model.Unit / 100)}}
+	spoiled := func(turn turnFunc) turnFunc {
+		return func(ctx context.Context, s *stage, in activities.GenerateInput) (activities.GenerateOutput, error) {
+			out, err := turn(ctx, s, in)
+			out.Spent = wasted
+			return out, err
+		}
+	}
+	broken := fail(temporal.NewApplicationErrorWithOptions("no", model.KindNetwork.Code(), temporal.ApplicationErrorOptions{NonRetryable: true, Details: []any{wasted}}))
+	for _, test := range []struct {
+		name   string
+		limits agent.Limits
+		model  []turnFunc
+		want   string
+		cost   string
+		input  int64
+	}{
+		{"no price", agent.Limits{}, []turnFunc{costs(say("Hi"), 10, 1, 0)}, "FINISHED success", ``, 10},
+		{"a price", agent.Limits{}, []turnFunc{costs(say("Hi"), 10, 1, model.Unit/1000)}, "FINISHED success", `{"cost":0.001}`, 10},
+		{"an attempt in vain", agent.Limits{}, []turnFunc{spoiled(costs(say("Hi"), 10, 1, model.Unit/1000))}, "FINISHED success", `{"cost":0.011}`, 110},
+		{"nothing but attempts in vain", agent.Limits{}, []turnFunc{broken}, "ERROR MODEL_NETWORK", `{"cost":0.01}`, 100},
+		{"more than it may cost", agent.Limits{Cost: 0.01}, []turnFunc{spoiled(costs(call("c look"), 10, 1, model.Unit/1000))}, "ERROR COST_LIMIT", `"cost":0.011}`, 110},
+		{"more tokens than it may use", agent.Limits{InputTokens: 200}, []turnFunc{spoiled(costs(call("c look"), 80, 1, 0))}, "ERROR TOKEN_LIMIT", `"cost":0.01}`, 180},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t)
+			s.agent.Limits, s.model = test.limits, test.model
+			s.tools["look"] = answers("seen")
+			_, _ = s.run() // how it ends is in the log
+			if got := brief(s.terminal()); got != test.want {
+				t.Errorf("the run ends with %s, want %s", got, test.want)
+			}
+			var usage []agui.TokenUsage
+			var said agui.Metadata
+			switch e := s.terminal().(type) {
+			case *agui.RunFinished:
+				usage, said = e.Usage, e.Metadata
+			case *agui.RunError:
+				usage, said = e.Usage, e.Metadata
+			}
+			if got := string(said["holdfast"]); !strings.HasSuffix(got, test.cost) || (test.cost == "") != (got == "") {
+				t.Errorf("it says %s, want %s", got, test.cost)
+			}
+			if len(usage) != 1 || *usage[0].InputTokens != test.input {
+				t.Errorf("its usage is %+v, want %d tokens of input", usage, test.input)
+			}
+		})
+	}
+}

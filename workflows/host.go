@@ -41,7 +41,7 @@ type host struct {
 
 	budget Budget
 	bound  string            // the limit that bounds the length of the turn in hand, if one does
-	also   []agui.TokenUsage // of summaries that were made for the turn in hand
+	also   []agui.TokenUsage // for the turn in hand, beside it: of summaries, and of attempts that came to nothing
 
 	lanes   workflow.Mutex
 	carry   workflow.Mutex
@@ -67,6 +67,7 @@ type host struct {
 
 var (
 	_ agent.Host      = (*host)(nil)
+	_ agent.Account   = (*host)(nil)
 	_ agent.Keeper    = (*host)(nil)
 	_ agent.Waiter    = (*host)(nil)
 	_ agent.Delegator = (*host)(nil)
@@ -196,13 +197,13 @@ func (h *host) Generate(ctx workflow.Context, p agent.Prompt) (agent.Answer, err
 	}
 	h.also = nil
 	if err := h.fit(ctx, &in); err != nil {
-		return agent.Answer{}, err
+		return agent.Answer{Also: h.also}, err
 	}
 	out, err := h.ask(ctx, p.Turn, in)
 	for again := 1; again <= compactAgain && h.tooLong(err); again++ {
 		made, compactErr := h.compact(ctx, &in, h.estimate(in)/2)
 		if compactErr != nil {
-			return agent.Answer{}, compactErr
+			return agent.Answer{Also: h.also}, compactErr
 		}
 		if !made {
 			break
@@ -211,10 +212,12 @@ func (h *host) Generate(ctx workflow.Context, p agent.Prompt) (agent.Answer, err
 		out, err = h.ask(ctx, p.Turn, in)
 	}
 	if err == nil {
-		err = h.account(in, out.Turn)
+		if err = h.account(in, out.Turn); err != nil && out.Turn.Usage != nil {
+			h.also = append(h.also, *out.Turn.Usage)
+		}
 	}
 	if err != nil {
-		return agent.Answer{}, err
+		return agent.Answer{Also: h.also}, err
 	}
 	return agent.Answer{
 		Turn: out.Turn, MessageID: out.MessageID, Reasoned: out.Reasoned, Also: h.also, ReasoningID: out.ReasoningID, Stale: out.Stale,
@@ -247,8 +250,10 @@ func (h *host) ask(ctx workflow.Context, turn int, in activities.GenerateInput) 
 	}), activities.NameGenerate, in).Get(ctx, &out)
 	h.gaveUp = err != nil
 	if err != nil {
+		h.waste(leftBy(err))
 		return out, h.modelFailure(ctx, err)
 	}
+	h.waste(out.Spent)
 	h.outbox.delivered(in.Writing.Outbox)
 	return out, nil
 }
