@@ -41,6 +41,13 @@ func TestConfigurationThatCannotWork(t *testing.T) {
 		{"limits", models(), []agent.Agent{{Name: "a", Limits: agent.Limits{Turns: -1}}}, []string{"limits.turns"}},
 		{"a model that is not there", models(), []agent.Agent{{Name: "a", Model: "large"}}, []string{`agent "a" uses model "large"`}},
 		{"a model of a code agent", models(), []agent.Agent{{Name: "a", Model: "large", Run: agent.Standard()}}, []string{`agent "a" uses model "large"`}},
+		{"a limit of cost, and no price", models(), []agent.Agent{{Name: "a", Limits: agent.Limits{Cost: 1}}}, []string{`agent "a" has a limit of cost`, "limits.cost", "model.Priced"}},
+		{
+			"a limit of cost, and a subagent without a price",
+			map[string]model.Model{"": model.Shared(model.Priced(speaks("Hello"), model.Price{Input: 1})), "free": speaks("Hello")},
+			[]agent.Agent{{Name: "a", Limits: agent.Limits{Cost: 1}, Subagents: []string{"b"}}, {Name: "b", Subagents: []string{"c"}}, {Name: "c", Model: "free", Subagents: []string{"a"}}},
+			[]string{`agent "a" has a limit of cost (limits.cost), and the model "free" of agent "c" has no price`},
+		},
 		{"no models", nil, []agent.Agent{greeter}, []string{`agent "greeter" uses model ""`}},
 		{"a model that is nil", map[string]model.Model{"": nil}, []agent.Agent{greeter}, []string{`agent "greeter" uses model ""`}},
 		{

@@ -23,6 +23,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -162,8 +163,39 @@ func (c *Config) complete(agents []agent.Agent) error {
 				found = append(found, fmt.Errorf("agent %q has the subagent %q, which this worker does not serve", a.Name, name))
 			}
 		}
+		if a.Limits.Cost > 0 {
+			found = append(found, c.checkPrices(a, agents)...)
+		}
 	}
 	return errors.Join(found...)
+}
+
+// checkPrices finds the models without a price that count for an agent's limit of cost: its own, and those of the agents
+// that may work for it. What an agent's own code asks by a name of its own is found out when it does.
+func (c *Config) checkPrices(limited agent.Agent, agents []agent.Agent) (found []error) {
+	seen := map[string]bool{limited.Name: true}
+	work := []string{limited.Name}
+	for len(work) > 0 {
+		name := work[0]
+		work = work[1:]
+		i := slices.IndexFunc(agents, func(a agent.Agent) bool { return a.Name == name })
+		if i < 0 {
+			continue // which is an error of its own
+		}
+		a := agents[i]
+		for _, m := range append([]string{a.Model}, a.Fallbacks...) {
+			if asked := c.Models[m]; asked != nil && !model.TellsCost(asked) {
+				found = append(found, fmt.Errorf("agent %q has a limit of cost (limits.cost), and the model %q of agent %q has no price: see model.Priced", limited.Name, m, name))
+			}
+		}
+		for _, next := range a.Subagents {
+			if !seen[next] {
+				seen[next] = true
+				work = append(work, next)
+			}
+		}
+	}
+	return found
 }
 
 // Run serves the agents until ctx is done, then drains: it takes no new work, gives what it has begun StopTimeout to
