@@ -46,6 +46,7 @@ type interrupt struct {
 	ToolCallID     string          `json:"toolCallId"`
 	ExpiresAt      string          `json:"expiresAt"`
 	ResponseSchema json.RawMessage `json:"responseSchema"`
+	Metadata       json.RawMessage `json:"metadata"`
 }
 
 // asked are the interrupts that a run ends with.

@@ -206,7 +206,6 @@ func TestRunsWithinTheirMeans(t *testing.T) {
 		{"output, cut", agentFrugalWords, "TOKEN_LIMIT", "limits.outputTokens", []modeltest.Turn{again, modeltest.Text("One ", "two ").AtLimit()}, 2},
 		{"output, enough", agentFrugalWords, "", "", []modeltest.Turn{again, modeltest.Text("One ", "two.")}, 2},
 		{"cost", agentFrugalCost, "COST_LIMIT", "limits.cost", []modeltest.Turn{again, again, again}, 2},
-		{"cost of a model without a price", agentUnpriced, "WORKER_CONFIGURATION", "limits.cost", []modeltest.Turn{again}, 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -238,6 +237,21 @@ func TestRunsWithinTheirMeans(t *testing.T) {
 			t.Errorf("the model is not told that it has two tokens left: %+v", p.requests)
 		}
 	})
+}
+
+// The end of a run says what it has cost, with the attempts that came to nothing as far as their provider told it.
+func TestRunsSayWhatTheyCost(t *testing.T) {
+	t.Parallel()
+	s := sharedStack(t)
+	nothing := modeltest.Raw(strings.Replace(oaiFinish("stop"), "]}\n", `],"usage":{"prompt_tokens":3,"completion_tokens":1,"total_tokens":4}}`+"\n", 1), oaiDone)
+	question := s.script("?", modeltest.Attempts(nothing, modeltest.Text("One.")))
+	p := s.play(t, agentFrugalCost, ask(question), question)
+	p.says(t, "One.", "")
+	p.used(t, 3+10, 1+1)
+	const want = `"metadata":{"holdfast":{"cost":1.300002}}` // for 13 tokens of input, and 2 of output
+	if last := p.rec.frames[len(p.rec.frames)-1].data; !strings.Contains(last, want) {
+		t.Errorf("the run ends with %s, want %s", last, want)
+	}
 }
 
 // compactions are the events that tell what the model does not see any more.
@@ -341,53 +355,5 @@ func TestTooLongInSpiteOfTheEstimate(t *testing.T) {
 	p.says(t, "Seen.", "")
 	if told := p.compactions(t); len(told) != 1 {
 		t.Errorf("the client is told %v", told)
-	}
-}
-
-// What providers want back of their thinking outlives the worker that got it.
-func TestSealsSurviveAWorker(t *testing.T) {
-	t.Parallel()
-	s := ownStack(t)
-	for _, test := range []struct {
-		wire   string
-		answer func(hold string) modeltest.Turn
-		want   string
-	}{
-		{agentAnthropic, func(hold string) modeltest.Turn {
-			return antAll("tool_use", thought(), antCall(3, "toolu_1", "wait", "{}"), antInput(3, `{"hold":"`+hold+`"}`), antEnd(3))
-		}, thoughtSent},
-		{agentOpenAI, func(hold string) modeltest.Turn {
-			return modeltest.Raw(oaiCalls(`{"index":0,"id":"c1","function":{"name":"wait","arguments":"{\"hold\":\"`+hold+`\"}"},"extra_content":{"google":{"thought_signature":"c2lnLTE="}}}`), oaiFinish("tool_calls"), oaiDone)
-		}, `"extra_content":{"google":{"thought_signature":"c2lnLTE="}}`},
-	} {
-		t.Run(test.wire, func(t *testing.T) {
-			s.mend(t)
-			hold := newHold()
-			question := s.script("?", test.answer(hold), modeltest.Text("Done."))
-			input := ask(question)
-			w := s.watch(t, test.wire, input)
-			if err := s.gate.reached(t.Context(), hold, 1); err != nil {
-				t.Fatal(err)
-			}
-			s.worker.kill()
-			if err := s.startWorker(); err != nil {
-				t.Fatal(err)
-			}
-			if err := s.gate.reached(t.Context(), hold, 2); err != nil {
-				t.Fatal(err)
-			}
-			s.gate.release(hold)
-			rec := w.end(t)
-			s.prove(t, input, rec)
-			var last modeltest.Call
-			for _, c := range s.model.Calls() {
-				if c.UserText == question {
-					last = c
-				}
-			}
-			if !strings.Contains(string(last.Body), test.want) {
-				t.Errorf("the provider does not get back what it wants: %s", last.Body)
-			}
-		})
 	}
 }

@@ -25,7 +25,6 @@ const (
 	agentFrugalInput = "frugal-input"
 	agentFrugalWords = "frugal-words"
 	agentFrugalCost  = "frugal-cost"
-	agentUnpriced    = "unpriced"
 	agentDropping    = "dropping"
 	agentSummingUp   = "summing-up"
 	agentTooLong     = "too-long"
@@ -36,8 +35,10 @@ const (
 	relays = 8
 )
 
-// On both wires: an agent with little patience, and one whose answers have a form.
+// On both wires: an agent with little patience, one that asks a person before all that it does, and one whose answers have
+// a form.
 func impatient(wire string) string     { return wire + "-impatient" }
+func careful(wire string) string       { return wire + "-careful" }
 func formed(wire string) string        { return wire + "-formed" }
 func relay(first string, n int) string { return fmt.Sprintf("relay-%s-%d", first, n) }
 
@@ -103,13 +104,15 @@ func providerAgents() []agent.Agent {
 		limited(agentFrugalInput, agentOpenAI, agent.Limits{InputTokens: 40}),
 		limited(agentFrugalWords, agentAnthropic, agent.Limits{OutputTokens: 3}),
 		limited(agentFrugalCost, agentFrugalCost, agent.Limits{Cost: 1.5}),
-		limited(agentUnpriced, agentOpenAI, agent.Limits{Cost: 1.5}),
 		compacting(agentDropping, agent.Compaction{Method: agent.CompactResults, Tokens: agent.MinCompactionTokens}),
 		compacting(agentSummingUp, agent.Compaction{Method: agent.CompactSummary, Tokens: agent.MinCompactionTokens}),
 		compacting(agentTooLong, agent.Compaction{Method: agent.CompactResults, Tokens: 1_000_000}),
 	}
 	for _, wire := range []string{agentOpenAI, agentAnthropic} {
 		agents = append(agents, plain(impatient(wire), impatient(wire)))
+		asks := plain(careful(wire), wire)
+		asks.Approvals.Default = agent.AskAlways
+		agents = append(agents, asks)
 		form := plain(formed(wire), wire)
 		form.Output = &model.Output{Name: "weather", Schema: json.RawMessage(
 			`{"type":"object","properties":{"city":{"type":"string"},"rain":{"type":"boolean"}},"required":["city","rain"],"additionalProperties":false}`)}

@@ -248,6 +248,7 @@ var reported = []string{
 var playedElsewhere = map[string][]string{
 	"C007": {"TestCallsKeepWhatTheirProviderWantsBack", "TestSealsSurviveAWorker"},
 	"C009": {"TestClientsBringBackEmptyArguments"},
+	"C011": {"TestApprovalShowsWhatIsExecuted"},
 	"C027": {"TestProvidersNumberTheirCallsAnew", "TestThreadAlternatesBetweenProviders"},
 	"C029": {"TestStrayAndLateResults/openai/as reported", "TestStrayAndLateResults/openai/a result in front of its call", "TestStrayAndLateResults/anthropic/as reported"},
 	"C033": {"TestThinkingGoesBackAsItCame", "TestSealsSurviveAWorker"},

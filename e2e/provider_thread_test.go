@@ -309,8 +309,8 @@ func TestForeignCallIDs(t *testing.T) {
 }
 
 // TestThreadAlternatesBetweenProviders is a conversation of twenty turns, each with the other provider, with tools,
-// pictures both ways, failures, people who cancel in the middle of a word and while a tool is at work, and all of it
-// going on with whatever that left.
+// pictures both ways, failures, people who cancel in the middle of a word and while a tool is at work, and who are asked
+// before a tool runs; and all of it going on with whatever that left.
 func TestThreadAlternatesBetweenProviders(t *testing.T) {
 	t.Parallel()
 	s := sharedStack(t)
@@ -329,8 +329,12 @@ func TestThreadAlternatesBetweenProviders(t *testing.T) {
 		switch n % 5 {
 		case 1: // the provider breaks in the middle, and is asked again
 			turns[2] = modeltest.Attempts(answer.CutAfter(3), answer)
-		case 2: // nothing but talk
-			turns = []modeltest.Turn{answer}
+		case 2:
+			if n == 7 || n == 12 { // people are asked for both calls, and agree to one
+				agent, turns = careful(agent), []modeltest.Turn{look, answer}
+			} else { // nothing but talk
+				turns = []modeltest.Turn{answer}
+			}
 		case 3: // cancelled in the middle of a word
 			turns = []modeltest.Turn{look, modeltest.Text("Well, ", "I ", "never finish.").HoldAfter(2, hold)}
 		case 4: // cancelled while a tool is at work, and another is done
@@ -364,11 +368,23 @@ func TestThreadAlternatesBetweenProviders(t *testing.T) {
 		rec := w.end(t)
 		s.gate.release(hold)
 		s.model.Release(hold)
-		s.proveEnd(t, rec)
-		recs = append(recs, rec)
-		f = await(t, drive(t, map[string]any{"events": events(rec), "input": input}))
-		if f.Failure != nil {
-			t.Fatalf("turn %d: the protocol's own client gives up: %s\n%s", n, f.Failure.Message, rec)
+		ends := func() {
+			s.proveEnd(t, rec)
+			recs = append(recs, rec)
+			f = await(t, drive(t, map[string]any{"events": events(rec), "input": input}))
+			if f.Failure != nil {
+				t.Fatalf("turn %d: the protocol's own client gives up: %s\n%s", n, f.Failure.Message, rec)
+			}
+		}
+		ends()
+		if f.Outcome == "interrupt" {
+			asked := rec.asked(t)
+			if len(asked) != 2 || len(turns) != 2 {
+				t.Fatalf("turn %d: it asks %+v:\n%s", n, asked, rec)
+			}
+			input = input.resume(t, f, consents(asked, yes, no("No pictures."))...)
+			rec = s.run(t, agent, input)
+			ends()
 		}
 		want := map[int]string{3: "cancelled", 4: "cancelled"}[n%5]
 		if want == "" {
