@@ -72,6 +72,12 @@ race: devserver ## unit and integration tests under the race detector, in random
 e2e: devserver node-modules conformance ## only the tests against real processes
 	HOLDFAST_DEVSERVER="$$(go run ./cmd/dev build-devserver)" go test -count=1 -v -timeout $(TEST_TIMEOUT) $(ARGS) ./e2e/...
 
+# What a run of the whole matrix has found is kept by ARGS='-write docs/guarantees.md'.
+.PHONY: chaos
+chaos: devserver node-modules conformance ## every fault at every point of a run (N=50 SEED=1: random ones; CELLS=nats/kill: some)
+	set -o pipefail; HOLDFAST_DEVSERVER="$$(go run ./cmd/dev build-devserver)" go test -count=1 -v -timeout 90m ./e2e/chaos \
+		-args $(if $(N),-n $(N) -seed $(or $(SEED),1),$(if $(CELLS),-cells '$(CELLS)',-all)) $(ARGS) | grep --line-buffered -v '^=== '
+
 .PHONY: replay
 replay: ## replay recorded workflow histories against this code
 	go test -count=1 -run 'Replay|History' $(ARGS) ./workflows/...

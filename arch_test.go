@@ -96,6 +96,9 @@ var mayImport = []struct {
 	{"cmd/dev", arrows{ours: []string{"*"}, outside: []string{"*"}}},
 	{"examples/weather", arrows{ours: []string{"agent/...", "agui", "worker"}}},                                // A main, as a user writes one.
 	{"examples/*", arrows{ours: []string{"agent/...", "agui"}, outside: []string{"bbolt", "mcp", "temporal"}}}, // Agents with code of their own are workflow code.
+
+	// What judges shares nothing with what it judges.
+	{"e2e/chaos/judge", arrows{outside: []string{"http", "nats", "temporal"}}},
 	{"e2e", arrows{ours: []string{"*"}, outside: []string{"*"}}},
 	{"e2e/*", arrows{ours: []string{"*"}, outside: []string{"*"}}},
 }

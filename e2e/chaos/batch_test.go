@@ -1,0 +1,185 @@
+//go:build linux
+
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/e2e/chaos/judge"
+)
+
+// batch is one fault that hits runs at several points at once.
+type batch struct {
+	stack  *stack
+	victim *victim
+	fault  *fault
+	cells  []*cell
+	err    error // of the stack: what was left behind, or a part that did not come back
+}
+
+// batchPatience bounds a batch. The longest that is right is a workflow task that a worker took to the grave, behind an
+// activity that it took along before.
+const batchPatience = 3 * time.Minute
+
+func newBatch(s *stack, v *victim, f *fault, at []*point) *batch {
+	b := &batch{stack: s, victim: v, fault: f}
+	for _, p := range at {
+		b.cells = append(b.cells, newCell(s, v, f, p))
+	}
+	return b
+}
+
+// run brings all cells to their points, strikes, and holds what has come of it against what is promised.
+func (b *batch) run(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, batchPatience)
+	defer cancel()
+	s, began := b.stack, time.Now()
+	defer func() {
+		s.traps.disarm()
+		s.traps.open()
+		for _, c := range b.cells {
+			c.close()
+			c.took = time.Since(began)
+		}
+	}()
+	before, err := b.weigh(ctx)
+	if err != nil {
+		b.err = err
+		return
+	}
+	for _, brief := range []bool{false, true} {
+		b.each(func(c *cell) {
+			if c.point.brief == brief {
+				c.fail("reach the point", c.reach(ctx))
+			}
+		})
+	}
+	for _, c := range b.cells {
+		c.ended = c.readers != nil && c.over()
+	}
+	s.traps.disarm()
+	if b.err = b.strike(ctx); b.err != nil {
+		return
+	}
+	b.each(func(c *cell) { c.fail("keep the log", c.keepLog(ctx)) })
+	if b.fault.after != nil {
+		if b.err = b.fault.after(ctx, s, b.victim); b.err != nil {
+			return
+		}
+	}
+	if b.err = s.ready(ctx); b.err != nil {
+		return
+	}
+	b.each(func(c *cell) { c.prove(ctx) })
+	b.err = b.leftovers(ctx, before)
+}
+
+// strike has the fault happen, lets the runs go on, and returns when they have ended.
+func (b *batch) strike(ctx context.Context) error {
+	s := b.stack
+	if err := b.fault.strike(ctx, s, b.victim); err != nil {
+		return fmt.Errorf("strike: %w", err)
+	}
+	if !b.fault.zombie {
+		s.traps.open()
+	}
+	var parts sync.WaitGroup
+	var healed error
+	parts.Go(func() {
+		if b.fault.heal == nil {
+			return
+		}
+		if healed = lasting(ctx, b.fault.lasts); healed == nil {
+			healed = b.fault.heal(ctx, s, b.victim)
+		}
+	})
+	parts.Go(func() {
+		b.each(func(c *cell) {
+			c.fail("let it go on", s.release(ctx, c.hold))
+			c.fail("go on", c.finish(ctx))
+		})
+	})
+	parts.Wait()
+	return healed
+}
+
+// each does something for all cells that have not failed.
+func (b *batch) each(f func(c *cell)) {
+	var all sync.WaitGroup
+	for _, c := range b.cells {
+		if len(c.errs) == 0 {
+			all.Go(func() { f(c) })
+		}
+	}
+	all.Wait()
+}
+
+func (c *cell) over() bool {
+	r := c.readers[0]
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.over
+}
+
+// weigh asks the worker and the gateways what they take up.
+func (b *batch) weigh(ctx context.Context) (map[*node]judge.Weight, error) {
+	all := map[*node]judge.Weight{}
+	for _, n := range []*node{b.stack.worker, b.stack.gateways[0], b.stack.gateways[1]} {
+		w, err := judge.Weigh(ctx, n.metrics)
+		if err != nil {
+			return nil, fmt.Errorf("weigh %s: %w", n.name, err)
+		}
+		all[n] = w
+	}
+	return all, nil
+}
+
+const (
+	// moreGoroutines is what a process may have more after a batch than before: requests of the test's own, and those
+	// of Temporal's client that are under way.
+	moreGoroutines = 20
+	// moreMemory covers what Go's collector has not given back yet, and the caches that a batch fills.
+	moreMemory = 64 << 20
+)
+
+// leftovers checks that nothing was left behind, by runs that have all ended.
+func (b *batch) leftovers(ctx context.Context, before map[*node]judge.Weight) error {
+	for _, c := range b.cells {
+		if len(c.errs) > 0 {
+			return nil // what it left is no wonder
+		}
+		b.stack.known[c.thread] = c.runs
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience/3)
+	defer cancel()
+	return errors.Join(
+		eventually(ctx, "open executions", func(ctx context.Context) error {
+			open, err := judge.Engine{Client: b.stack.temporalClient}.Open(ctx)
+			if err == nil && len(open) > 0 {
+				err = fmt.Errorf("%q are open", open)
+			}
+			return err
+		}),
+		eventually(ctx, "the log", func(ctx context.Context) error {
+			return judge.Log{Conn: b.stack.natsConn}.Leftovers(ctx, b.stack.known, len(b.stack.gateways)+1)
+		}),
+		eventually(ctx, "processes", func(ctx context.Context) error {
+			now, err := b.weigh(ctx)
+			if err != nil {
+				return err
+			}
+			for n, w := range now {
+				if was, lived := before[n]; lived && b.fault != calm {
+					if err := w.Outgrew(was, moreGoroutines, moreMemory); err != nil {
+						return fmt.Errorf("%s: %w", n.name, err)
+					}
+				}
+			}
+			return nil
+		}),
+	)
+}

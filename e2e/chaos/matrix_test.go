@@ -1,0 +1,127 @@
+//go:build linux
+
+package chaos
+
+import (
+	"context"
+	"math/rand/v2"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestMatrix hits a run at every point with every fault of every part. Without -cells or -all it is the cells that the CI
+// has time for; TestMatrix/<victim>/<fault>/<point> is a cell.
+func TestMatrix(t *testing.T) {
+	chosen := func(name string) bool { return *all || *cells == "" && inCI(name) }
+	if *cells != "" {
+		chosen = regexp.MustCompile(*cells).MatchString
+	}
+	for _, v := range victims {
+		var plan []planned
+		for _, f := range faultsOf(v) {
+			var at []*point
+			for _, p := range points {
+				if chosen(v.name + "/" + f.name + "/" + p.name) {
+					at = append(at, p)
+				}
+			}
+			if len(at) > 0 && *random == 0 {
+				plan = append(plan, planned{v, f, at})
+			}
+		}
+		if len(plan) == 0 {
+			continue
+		}
+		t.Run(v.name, func(t *testing.T) {
+			t.Parallel()
+			carryOut(t, plan, func(p planned) string { return p.fault.name })
+		})
+	}
+}
+
+// TestRandom hits runs with -n cells in a random order, several at once, on one stack.
+func TestRandom(t *testing.T) {
+	if *random == 0 {
+		return // TestMatrix has the cells
+	}
+	r := rand.New(rand.NewPCG(*seed, 0))
+	var plan []planned
+	for left := *random; left > 0; {
+		v := victims[r.IntN(len(victims))]
+		f := faultsOf(v)
+		p := planned{v, f[r.IntN(len(f))], nil}
+		for _, i := range r.Perm(len(points))[:min(left, 1+r.IntN(len(points)))] {
+			p.points = append(p.points, points[i])
+		}
+		left -= len(p.points)
+		plan = append(plan, p)
+	}
+	t.Logf("seed %d", *seed)
+	carryOut(t, plan, func(p planned) string { return p.victim.name + "-" + p.fault.name })
+}
+
+// inCI chooses the cells that tell the most: where something is on its way when a process dies or the log is lost.
+func inCI(name string) bool {
+	return strings.HasPrefix(name, "worker/kill/") || strings.HasPrefix(name, "worker/freeze/") || strings.HasPrefix(name, "nats/kill/")
+}
+
+// planned is a batch that is to be run.
+type planned struct {
+	victim *victim
+	fault  *fault
+	points []*point
+}
+
+// carryOut runs batches one after the other, on one stack as long as it is sound.
+func carryOut(t *testing.T, plan []planned, name func(planned) string) {
+	t.Helper()
+	requireAll(t)
+	var s *stack
+	defer func() {
+		if s != nil {
+			s.close()
+		}
+	}()
+	for _, p := range plan {
+		if s == nil {
+			var err error
+			if s, err = openStack(t.Context(), devserver()); err != nil {
+				t.Fatal(err)
+			}
+			// What is measured below is measured against a stack that has done everything once.
+			if warm := newBatch(s, p.victim, calm, p.points); !report(t, "calm", warm) {
+				return
+			}
+		}
+		b := newBatch(s, p.victim, p.fault, p.points)
+		if !report(t, name(p), b) {
+			s.close()
+			s = nil // it may be half dead
+		}
+	}
+}
+
+// report runs a batch and tells of each cell as a test of its own.
+func report(t *testing.T, name string, b *batch) bool {
+	t.Helper()
+	return t.Run(name, func(t *testing.T) {
+		b.run(context.WithoutCancel(t.Context()))
+		for _, c := range b.cells {
+			t.Run(c.point.name, func(t *testing.T) {
+				for _, err := range c.errs {
+					t.Error(err)
+				}
+			})
+			if b.fault != calm {
+				results.add(c, t.Name())
+			}
+		}
+		if b.err != nil {
+			t.Error(b.err)
+		}
+		if t.Failed() {
+			t.Log(b.stack.said(t.ArtifactDir()))
+		}
+	})
+}
