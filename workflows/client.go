@@ -7,6 +7,7 @@ import (
 	"maps"
 	"time"
 
+	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/operatorservice/v1"
 	"go.temporal.io/api/serviceerror"
@@ -28,6 +29,19 @@ const taskTimeout = 5 * time.Second
 // Client starts and steers runs. It is what a gateway uses, and safe for concurrent use.
 type Client struct {
 	temporal client.Client
+	blobs    Blobs
+}
+
+// Blobs is where large payloads are kept outside of Temporal. A blobs.Store is one.
+type Blobs interface {
+	// Resolve returns the payload that p refers to, or p itself.
+	Resolve(ctx context.Context, p *commonpb.Payload) (*commonpb.Payload, error)
+}
+
+// WithBlobs says that the connection keeps large payloads there. It returns c.
+func (c *Client) WithBlobs(b Blobs) *Client {
+	c.blobs = b
+	return c
 }
 
 // NewClient returns a client on a connection to Temporal, which stays the caller's.

@@ -194,6 +194,11 @@ func (c *Client) before(ctx context.Context, id, run string) (Kept, error) {
 	if len(payloads) != 1 {
 		return Kept{}, nil
 	}
+	if c.blobs != nil { // the SDK leaves histories as they are
+		if payloads[0], err = c.blobs.Resolve(ctx, payloads[0]); err != nil {
+			return Kept{}, fmt.Errorf("what the thread keeps: %w", err)
+		}
+	}
 	var in struct {
 		Kept Kept `json:"kept"`
 	}

@@ -196,18 +196,18 @@ func (d *desk) decide(r Resumption) {
 func (d *desk) goOn(ctx workflow.Context) error {
 	in := d.pause.next(*d.onward)
 	in.Resume.Cancel = ctx.Err() != nil
-	fit(&in)
+	fit(&in, d.pause.Room)
 	return workflow.NewContinueAsNewError(ctx, RunType, in)
 }
 
 // fit leaves out of what a run begins with what it can do without, until it fits.
-func fit(in *RunInput) {
+func fit(in *RunInput, room room) {
 	for _, shorten := range []func(){
 		func() { in.Kept.Messages = nil }, // the checkpoint has them
 		func() { in.Kept.Ledger = lastOf(in.Kept.Ledger, 10) },
 		func() { in.Input.ForwardedProps = nil },
 	} {
-		if size, err := payloadSize(in); err == nil && size <= maxPayload {
+		if room.holds(in) {
 			return
 		}
 		shorten()

@@ -240,8 +240,8 @@ func (h *host) sumUp(ctx workflow.Context, in activities.GenerateInput, limit in
 		return "", "", nil
 	}
 	ask := activities.SumUpInput{Model: in.Model, Fallbacks: in.Fallbacks, Messages: older, Run: h.in.Input.RunID, Thread: h.in.Input.ThreadID}
-	if size, err := payloadSize(ask); err != nil || size > maxPayload {
-		return "", "", err
+	if !h.room.holds(ask) {
+		return "", "", nil
 	}
 	left, err := h.remaining(ctx)
 	if err != nil {

@@ -52,12 +52,8 @@ func (k *Kept) note(r agent.Response, run agui.RunID) {
 	k.Answered = lastOf(append(slices.Clone(k.Answered), g), maxAnswered)
 }
 
-// maxKept bounds what a thread keeps, in bytes: the next run begins with it and with the client's input, which share one
-// payload.
-const maxKept = maxPayload / 2
-
-// take keeps what a run has left.
-func (k *Kept) take(history bool, name string, run agui.RunID, left agent.Checkpoint) {
+// take keeps what a run has left, of room.kept bytes at most.
+func (k *Kept) take(room room, history bool, name string, run agui.RunID, left agent.Checkpoint) {
 	k.Agent, k.Run, k.Remembered = name, run, left.Remembered
 	k.State, k.Messages = nil, nil
 	switch string(left.State) {
@@ -71,7 +67,7 @@ func (k *Kept) take(history bool, name string, run agui.RunID, left agent.Checkp
 	k.Messages = left.Messages
 	for {
 		size, err := payloadSize(k)
-		if err != nil || size <= maxKept || len(k.Messages) == 0 {
+		if err != nil || size <= room.kept() || len(k.Messages) == 0 {
 			return
 		}
 		k.Messages = withoutOldest(k.Messages)

@@ -66,6 +66,8 @@ type Checkpoint struct {
 
 	Children int      `json:"children,omitempty"` // that had lanes so far
 	Bury     []string `json:"bury,omitempty"`     // beginnings of lanes of children that were lost
+
+	Room room `json:"room,omitempty"` // that each step has; 0: what Temporal takes
 }
 
 // RunResult says how a run ended that did not fail.

@@ -29,6 +29,7 @@ import (
 type Runner struct {
 	definitions map[string]agent.Definition
 	programs    map[string]agent.Program // of the agents that have code of their own
+	room        room
 }
 
 // NewRunner returns a runner for the agents, which are valid.
@@ -45,6 +46,13 @@ func NewRunner(agents []agent.Agent) *Runner {
 			d.Subagents[i].Description = r.definitions[s.Name].Description
 		}
 	}
+	return r
+}
+
+// WithBlobs says that the worker's connection keeps large payloads outside of Temporal (package blobs), so that
+// conversations of up to 32 MiB fit into a step instead of 1.9 MB. Runs that have begun without it stay with what they have. It returns r.
+func (r *Runner) WithBlobs() *Runner {
+	r.room = blobRoom
 	return r
 }
 
@@ -101,7 +109,7 @@ func (r *Runner) Run(ctx workflow.Context, in RunInput) (RunResult, error) {
 	if d.pause != nil {
 		return RunResult{}, h.await(ctx, d)
 	}
-	h.in.Kept.take(h.def.KeepHistory, h.in.Agent, h.in.Input.RunID, end.Left)
+	h.in.Kept.take(h.room, h.def.KeepHistory, h.in.Agent, h.in.Input.RunID, end.Left)
 	return resultOf(end, h.in.Kept)
 }
 
