@@ -8,7 +8,7 @@ RUN CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o /bin/ ./cmd/worker ./cm
 
 # Alpine for its certificates, its time zones and the wget of a health check; the binaries are static.
 FROM alpine:3.22 AS run
-RUN apk add --no-cache ca-certificates tzdata && adduser -D -H -u 10001 holdfast && install -d -o holdfast /data
+RUN apk add --no-cache ca-certificates tzdata && adduser -D -H -u 10001 holdfast && install -d -o holdfast /data /blobs
 USER 10001
 WORKDIR /data
 

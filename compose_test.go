@@ -95,7 +95,7 @@ func TestComposeFile(t *testing.T) {
 		t.Parallel()
 		for _, name := range []string{"worker-1", "worker-2", "gateway"} {
 			env := project.Services[name].Environment
-			for variable, want := range map[string]string{"TEMPORAL_ADDRESS": "temporal:7233", "NATS_URL": "nats://nats:4222"} {
+			for variable, want := range map[string]string{"TEMPORAL_ADDRESS": "temporal:7233", "NATS_URL": "nats://nats:4222", "HOLDFAST_BLOBS": "/blobs"} {
 				if got := env[variable]; got == nil || *got != want {
 					t.Errorf("%s: %s is not %q", name, variable, want)
 				}

@@ -28,6 +28,9 @@ func (c *Config) measure() (*metrics.Work, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.blobs, err = metrics.NewBlobs(c.Metrics); err != nil {
+		return nil, err
+	}
 	if c.Log.Meter == nil {
 		c.Log.Meter = log
 	}

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"log/slog"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -149,13 +150,24 @@ func (l *listener) WithGroup(string) slog.Handler { return l }
 // await blocks until a message was logged, and returns its place.
 func (l *listener) await(t *testing.T, message string) int {
 	t.Helper()
+	return l.awaitThat(t, message, func(m string) bool { return m == message })
+}
+
+// awaitPart blocks until a message was logged that has this in it, and returns its place.
+func (l *listener) awaitPart(t *testing.T, part string) int {
+	t.Helper()
+	return l.awaitThat(t, part, func(m string) bool { return strings.Contains(m, part) })
+}
+
+func (l *listener) awaitThat(t *testing.T, message string, match func(string) bool) int {
+	t.Helper()
 	deadline := time.NewTimer(patience)
 	defer deadline.Stop()
 	for {
 		l.mu.Lock()
 		changed := l.changed
 		for i, m := range l.heard {
-			if m == message {
+			if match(m) {
 				l.mu.Unlock()
 				return i
 			}

@@ -40,6 +40,7 @@ import (
 	"github.com/holdfast-dev/holdfast/activities"
 	"github.com/holdfast-dev/holdfast/agent"
 	"github.com/holdfast-dev/holdfast/agent/model"
+	"github.com/holdfast-dev/holdfast/blobs"
 	"github.com/holdfast-dev/holdfast/eventbus"
 	"github.com/holdfast-dev/holdfast/workflows"
 )
@@ -58,6 +59,10 @@ type Config struct {
 
 	// TaskQueue is the Temporal task queue that is served. Default "holdfast".
 	TaskQueue string
+
+	// Blobs is where payloads above 128 KiB are kept, as blobs.Open takes it: a folder, or the URL of a bucket. All workers
+	// and gateways of a namespace need the same. Empty: in Temporal, which bounds a conversation to 1.9 MB.
+	Blobs string
 
 	// Models resolves the names by which agents call their models. The empty name is the default model.
 	Models map[string]model.Model
@@ -80,6 +85,8 @@ type Config struct {
 	// MetricsAddress is where /metrics, /healthz and /readyz are served without credentials. Empty for nowhere. Metrics must
 	// be a prometheus.Gatherer for that; nil makes a registry that has the process's own metrics, too.
 	MetricsAddress string
+
+	blobs blobs.Meter
 }
 
 const (
@@ -103,7 +110,7 @@ const (
 
 // ConfigFromEnv reads the environment under the names of the ecosystem: TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE,
 // TEMPORAL_API_KEY, TEMPORAL_TLS_… and Temporal's configuration file (the SDK's envconfig), NATS_URL, NATS_CREDS,
-// HOLDFAST_TASK_QUEUE, HOLDFAST_METRICS_ADDRESS. Models stay to be set.
+// HOLDFAST_TASK_QUEUE, HOLDFAST_BLOBS, HOLDFAST_METRICS_ADDRESS. Models stay to be set.
 func ConfigFromEnv() (Config, error) {
 	t, err := envconfig.LoadDefaultClientOptions()
 	if err != nil {
@@ -114,6 +121,7 @@ func ConfigFromEnv() (Config, error) {
 		NATSURL:   os.Getenv("NATS_URL"),
 		NATSCreds: os.Getenv("NATS_CREDS"),
 		TaskQueue: os.Getenv("HOLDFAST_TASK_QUEUE"),
+		Blobs:     os.Getenv("HOLDFAST_BLOBS"),
 
 		MetricsAddress: os.Getenv("HOLDFAST_METRICS_ADDRESS"),
 	}, nil
@@ -212,6 +220,16 @@ func Run(ctx context.Context, cfg Config, agents ...agent.Agent) error {
 	if err != nil {
 		return err
 	}
+	runner := workflows.NewRunner(agents)
+	if cfg.Blobs != "" {
+		store, err := blobs.Open(ctx, cfg.Blobs, blobs.Options{Meter: cfg.blobs})
+		if err != nil {
+			return fmt.Errorf("worker: Config.Blobs: %w", err)
+		}
+		defer func() { _ = store.Close() }()
+		cfg.Temporal.ExternalStorage = store.Storage()
+		runner.WithBlobs()
+	}
 	state := new(probe)
 	stopServing, err := state.serve(cfg)
 	if err != nil {
@@ -242,7 +260,7 @@ func Run(ctx context.Context, cfg Config, agents ...agent.Agent) error {
 		DeadlockDetectionTimeout:           deadlockTimeout,
 		OnFatalError:                       func(err error) { fatal <- err },
 	})
-	workflows.NewRunner(agents).Register(w)
+	runner.Register(w)
 	set := activities.NewSet(bus, agents, cfg.Models, log)
 	if counts != nil {
 		set.Measure(counts)

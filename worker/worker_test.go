@@ -35,12 +35,14 @@ type running struct {
 // run starts a worker on the task queue of the test. It returns when the worker says that it has started.
 func run(t *testing.T, nats string, m model.Model, stopTimeout time.Duration, agents ...agent.Agent) *running {
 	t.Helper()
+	return runConfig(t, worker.Config{NATSURL: nats, Models: map[string]model.Model{"": m}, StopTimeout: stopTimeout}, agents...)
+}
+
+func runConfig(t *testing.T, cfg worker.Config, agents ...agent.Agent) *running {
+	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	r := &running{t: t, heard: newListener(), stop: stop, done: make(chan error, 1)}
-	cfg := worker.Config{
-		Temporal: client.Options{HostPort: temporalServer(t).FrontendHostPort()}, NATSURL: nats, TaskQueue: t.Name(),
-		Models: map[string]model.Model{"": m}, StopTimeout: stopTimeout, Logger: slogOf(r.heard),
-	}
+	cfg.Temporal, cfg.TaskQueue, cfg.Logger = client.Options{HostPort: temporalServer(t).FrontendHostPort()}, t.Name(), slogOf(r.heard)
 	go func() { r.done <- worker.Run(ctx, cfg, agents...) }()
 	t.Cleanup(r.end)
 	r.heard.await(t, "worker started")

@@ -170,7 +170,9 @@ func childEnvironment(inherited []string, opts options, root string) []string {
 		"HOLDFAST_ORDERS_FILE=" + filepath.Join(opts.data(), "orders", "orders.db"),
 		"HOLDFAST_EXIT_WITH_STDIN=1",
 	}
-	preset := []string{"HOLDFAST_FILES=" + root, "HOLDFAST_STOP_TIMEOUT=" + workerDrain}
+	preset := []string{
+		"HOLDFAST_FILES=" + root, "HOLDFAST_STOP_TIMEOUT=" + workerDrain, "HOLDFAST_BLOBS=" + filepath.Join(opts.data(), "blobs"),
+	}
 	dropped := []string{
 		"HOLDFAST_STREAM_REPLICAS", // There is one server.
 		"HOLDFAST_METRICS_ADDRESS", // Two processes can't have the same; the gateway serves its own beside everything else.

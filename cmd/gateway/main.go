@@ -20,7 +20,9 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/contrib/envconfig"
 	tlog "go.temporal.io/sdk/log"
+	_ "gocloud.dev/blob/s3blob" // for HOLDFAST_BLOBS
 
+	"github.com/holdfast-dev/holdfast/blobs"
 	"github.com/holdfast-dev/holdfast/cmd/internal/process"
 	"github.com/holdfast-dev/holdfast/eventbus"
 	"github.com/holdfast-dev/holdfast/gateway"
@@ -40,7 +42,9 @@ It is configured by the environment:
   HOLDFAST_TOKENS_FILE      bearer tokens, a line each: TOKEN TENANT [SUBJECT]; unset: everyone is let in
   HOLDFAST_CORS_ORIGINS     origins whose pages may call it, separated by commas; * for all
   HOLDFAST_METRICS_ADDRESS  address that serves /metrics, and /healthz and /readyz too; unset: HOLDFAST_ADDRESS has /metrics
-  HOLDFAST_MAX_BODY         largest request body in bytes (default 1048576, at most 1800000)
+  HOLDFAST_BLOBS            folder, or URL of a bucket (s3://bucket?region=…), for payloads that are too large for Temporal;
+                            the same for all workers and gateways
+  HOLDFAST_MAX_BODY         largest request body in bytes (default 1048576, at most 1800000, or 7000000 with HOLDFAST_BLOBS)
   HOLDFAST_STREAM           name of the JetStream stream (default HOLDFAST)
   HOLDFAST_STREAM_REPLICAS  servers that hold it, when it is made (default 1)
 
@@ -59,8 +63,12 @@ Prometheus scrapes; none of them needs a token. SIGTERM cuts the streams,
 whose clients can come back through another gateway, and ends the process.
 `
 
-// largestBody leaves room in Temporal's payload for what goes with a request.
-const largestBody = 1_800_000
+// largestBody leaves room in Temporal's payload for what goes with a request, largestInput in the log's event
+// (eventbus.MaxEvent).
+const (
+	largestBody  = 1_800_000
+	largestInput = 7_000_000
+)
 
 // shutdownTimeout bounds the answering of requests that are under way when the process is told to stop.
 const shutdownTimeout = 10 * time.Second
@@ -109,8 +117,12 @@ func run(ctx context.Context) error {
 	if opt.Limits.Body, err = number("HOLDFAST_MAX_BODY"); err != nil {
 		return err
 	}
-	if opt.Limits.Body > largestBody {
-		return fmt.Errorf("HOLDFAST_MAX_BODY %d: at most %d, because Temporal takes 2 MiB in one payload", opt.Limits.Body, largestBody)
+	place := os.Getenv("HOLDFAST_BLOBS")
+	switch {
+	case place == "" && opt.Limits.Body > largestBody:
+		return fmt.Errorf("HOLDFAST_MAX_BODY %d: at most %d without HOLDFAST_BLOBS, because Temporal takes 2 MiB in one payload", opt.Limits.Body, largestBody)
+	case opt.Limits.Body > largestInput:
+		return fmt.Errorf("HOLDFAST_MAX_BODY %d: at most %d, because the log takes 8 MiB in one event", opt.Limits.Body, largestInput)
 	}
 	if path := os.Getenv("HOLDFAST_TOKENS_FILE"); path != "" {
 		f, err := os.Open(path)
@@ -165,11 +177,23 @@ func run(ctx context.Context) error {
 	}
 	temporal.Logger = tlog.NewStructuredLogger(log)
 	temporal.MetricsHandler = meters.temporal
+	var store *blobs.Store
+	if place != "" {
+		if store, err = blobs.Open(ctx, place, blobs.Options{Meter: meters.blobs}); err != nil {
+			return fmt.Errorf("HOLDFAST_BLOBS: %w", err)
+		}
+		defer func() { _ = store.Close() }()
+		temporal.ExternalStorage = store.Storage()
+	}
 	tc, err := client.NewLazyClient(workflows.ConnectionOptions(temporal))
 	if err != nil {
 		return fmt.Errorf("temporal: %w", err)
 	}
 	defer tc.Close()
+	threads := workflows.NewClient(tc)
+	if store != nil {
+		threads.WithBlobs(store)
+	}
 
 	url := os.Getenv("NATS_URL")
 	if url == "" {
@@ -199,7 +223,7 @@ func run(ctx context.Context) error {
 	}
 	go ensureSearchAttributes(ctx, tc, namespace, log)
 
-	runs := engine.New(workflows.NewClient(tc))
+	runs := engine.New(threads)
 	state.begin(ctx, bus, runs)
 	g := gateway.New(bus, runs, directory, opt)
 	return serve(ctx, listener, g, log)

@@ -18,6 +18,7 @@ type meters struct {
 	log      *metrics.Log
 	gateway  *metrics.Gateway
 	temporal *metrics.Temporal
+	blobs    *metrics.Blobs
 }
 
 func newMeters() (m meters, err error) {
@@ -28,7 +29,10 @@ func newMeters() (m meters, err error) {
 	if m.gateway, err = metrics.NewGateway(m.registry); err != nil {
 		return m, err
 	}
-	m.temporal, err = metrics.NewTemporal(m.registry)
+	if m.temporal, err = metrics.NewTemporal(m.registry); err != nil {
+		return m, err
+	}
+	m.blobs, err = metrics.NewBlobs(m.registry)
 	return m, err
 }
 

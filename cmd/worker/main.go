@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"time"
 
+	_ "gocloud.dev/blob/s3blob" // for HOLDFAST_BLOBS
+
 	"github.com/holdfast-dev/holdfast/agent"
 	"github.com/holdfast-dev/holdfast/cmd/internal/process"
 	"github.com/holdfast-dev/holdfast/examples/board"
@@ -42,6 +44,8 @@ It is configured by the environment:
                             answer (default 5m,2m,30m)
   HOLDFAST_FILES            folder that researcher, editor and surveyor may read (default the current one)
   HOLDFAST_ORDERS_FILE      file of the orders store (default orders.db in the user's cache folder)
+  HOLDFAST_BLOBS            folder, or URL of a bucket (s3://bucket?region=…), for payloads that are too large for Temporal;
+                            the same for all workers and gateways
   HOLDFAST_TASK_QUEUE       Temporal task queue to serve (default holdfast)
   HOLDFAST_STREAM           name of the JetStream stream (default HOLDFAST)
   HOLDFAST_STREAM_REPLICAS  servers that hold it, when it is made (default 1)
