@@ -70,6 +70,11 @@ type Config struct {
 	// Activities bounds how many model turns and tool calls run here at once. Default 500.
 	Activities int
 
+	// CachedRuns bounds how many runs, those that wait for people among them, are kept in memory between two steps. Others
+	// are built anew from their history when they go on, which takes some milliseconds. It is of the whole process. Default:
+	// as many as Activities, so that those in hand are.
+	CachedRuns int
+
 	// StopTimeout is how long a worker that is told to stop waits for the activities it has begun, before it leaves
 	// them to others. Default 20 s.
 	StopTimeout time.Duration
@@ -136,6 +141,9 @@ func (c *Config) complete(agents []agent.Agent) error {
 	}
 	if c.Activities == 0 {
 		c.Activities = defaultActivities
+	}
+	if c.CachedRuns <= 0 {
+		c.CachedRuns = c.Activities
 	}
 	if c.StopTimeout == 0 {
 		c.StopTimeout = defaultStopTimeout
@@ -248,6 +256,8 @@ func Run(ctx context.Context, cfg Config, agents ...agent.Agent) error {
 	}
 	defer tc.Close()
 
+	// The SDK's 10,000 would keep as many runs that wait for people, each with a goroutine and some 60 KiB.
+	sdkworker.SetStickyWorkflowCacheSize(cfg.CachedRuns)
 	fatal := make(chan error, 1)
 	w := sdkworker.New(tc, cfg.TaskQueue, sdkworker.Options{
 		MaxConcurrentActivityExecutionSize: cfg.Activities,
