@@ -91,7 +91,20 @@ func childNATS(ctx context.Context) error {
 	if !s.ReadyForConnections(10 * time.Second) {
 		return errors.New("not ready within 10 s")
 	}
-	if err := ready(announcement{URL: s.ClientURL()}); err != nil {
+	control, err := serveControl(counts{
+		countSubscriptions: func() (int, error) { return int(s.NumSubscriptions()), nil },
+		countConsumers: func() (int, error) {
+			info, err := s.Jsz(nil)
+			if err != nil {
+				return 0, err
+			}
+			return info.Consumers, nil
+		},
+	})
+	if err != nil {
+		return err
+	}
+	if err := ready(announcement{URL: s.ClientURL(), Control: control}); err != nil {
 		return err
 	}
 	<-ctx.Done()
@@ -127,7 +140,7 @@ var nap = tool.New(tool.Spec{Name: "sleep_ms", Description: "Sleeps for some mil
 	})
 
 func childWorker(ctx context.Context, log *slog.Logger) error {
-	control, err := serveControl()
+	control, err := serveControl(nil)
 	if err != nil {
 		return err
 	}
@@ -157,7 +170,7 @@ func childWorker(ctx context.Context, log *slog.Logger) error {
 
 // childGateway is cmd/gateway with a control server.
 func childGateway(ctx context.Context, log *slog.Logger) error {
-	control, err := serveControl()
+	control, err := serveControl(nil)
 	if err != nil {
 		return err
 	}
@@ -186,7 +199,7 @@ func childGateway(ctx context.Context, log *slog.Logger) error {
 
 // childIdle is what a waiting reader costs at the least: a handler that sends one event and waits.
 func childIdle(ctx context.Context) error {
-	control, err := serveControl()
+	control, err := serveControl(nil)
 	if err != nil {
 		return err
 	}

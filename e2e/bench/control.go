@@ -10,15 +10,19 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"runtime/pprof"
 	"sync"
 	"time"
 )
 
-// serveControl serves what this program asks of a child: to free memory before it is counted, and to profile itself. It
-// exists in the children of this program only.
-func serveControl() (address string, err error) {
+// counts are what a child counts of itself when it is asked.
+type counts map[string]func() (int, error)
+
+// serveControl serves what this program asks of a child: to free memory before it is counted, to count its goroutines and
+// whatever else it can count, and to profile itself. It exists in the children of this program only.
+func serveControl(also counts) (address string, err error) {
 	var profile struct {
 		sync.Mutex
 		cpu *os.File
@@ -29,6 +33,15 @@ func serveControl() (address string, err error) {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 		}
 	}
+	mux.HandleFunc("POST /count", func(w http.ResponseWriter, r *http.Request) {
+		n, err := runtime.NumGoroutine(), error(nil)
+		if count := also[r.FormValue("of")]; count != nil {
+			n, err = count()
+		}
+		if answer(w, err); err == nil {
+			_, _ = fmt.Fprint(w, n) // whoever asked is gone, or reads it
+		}
+	})
 	mux.HandleFunc("POST /free", func(http.ResponseWriter, *http.Request) { debug.FreeOSMemory() })
 	mux.HandleFunc("POST /profile/start", func(w http.ResponseWriter, r *http.Request) {
 		profile.Lock()
@@ -62,20 +75,26 @@ func serveControl() (address string, err error) {
 
 // steer asks something of a child's control server.
 func steer(ctx context.Context, p *process, path string, form url.Values) error {
+	_, err := inquire(ctx, p, path, form)
+	return err
+}
+
+// inquire is steer for whoever wants to read the answer.
+func inquire(ctx context.Context, p *process, path string, form url.Values) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.said.Control+path+"?"+form.Encode(), nil)
 	if err != nil {
-		return err
+		return "", err
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return fmt.Errorf("%s: %w", p.name, err)
+		return "", fmt.Errorf("%s: %w", p.name, err)
 	}
 	defer func() { _ = res.Body.Close() }()
+	text, err := io.ReadAll(io.LimitReader(res.Body, 1<<10))
 	if res.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(res.Body, 1<<10)) // best effort: it is for an error
-		return fmt.Errorf("%s: %s: %s", p.name, res.Status, text)
+		return "", fmt.Errorf("%s: %s: %s", p.name, res.Status, text)
 	}
-	return nil
+	return string(text), err
 }
 
 // profiled measures a section while worker and gateway profile themselves into a folder.

@@ -107,6 +107,13 @@ var sections = []section{
 		measureMemory, false,
 	},
 	{
+		"paused", "Runs that wait for people",
+		"Runs that have asked a person, and wait, with nobody connected: what the worker, the gateway and NATS hold of them, after garbage " +
+			"was collected. Bare: the same before there were any. A worker keeps some workflows in memory that it has just worked at, " +
+			"those that wait among them, up to a number (worker.Config.CachedRuns).",
+		measurePaused, false,
+	},
+	{
 		"protocol", "Events of the protocol",
 		"What one event takes: time, and memory that is allocated. Bare: encoding/json on the same bytes, with a struct that has exactly " +
 			"their members; it neither judges nor keeps what it doesn't know. For verifying and folding, which encoding/json has nothing like, bare is agui's own decoding. " +
@@ -126,6 +133,7 @@ type options struct {
 	quick   bool
 	keep    bool
 	write   string
+	paused  int
 	profile string
 	timeout time.Duration
 }
@@ -165,6 +173,7 @@ func parseFlags() (options, error) {
 	flag.BoolVar(&opt.quick, "quick", false, "small counts: shows that everything works, and numbers of little worth")
 	flag.StringVar(&opt.write, "write", "", "write the document with the results to this `file`")
 	flag.StringVar(&opt.profile, "profile", "", "write CPU and allocation profiles of worker and gateway, for each section, to this `folder`; costs a little CPU itself")
+	flag.IntVar(&opt.paused, "paused", 10_000, "how `many` runs wait for people in the section of that name; 200 with -quick")
 	flag.BoolVar(&opt.keep, "keep", false, "keep the temporary folder with data and logs")
 	flag.DurationVar(&opt.timeout, "timeout", 30*time.Minute, "give up after this `time`")
 	flag.Parse()
@@ -194,6 +203,7 @@ func parseFlags() (options, error) {
 type bench struct {
 	*stack
 	quick  bool
+	paused int
 	report *report
 	prefix string // of ids, new with each start
 	count  int
@@ -203,7 +213,7 @@ func run(ctx context.Context, opt options) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	chosen := slices.DeleteFunc(slices.Clone(sections), func(s section) bool { return len(opt.only) > 0 && !slices.Contains(opt.only, s.name) })
-	b := &bench{quick: opt.quick, prefix: fmt.Sprintf("%x", time.Now().UnixMilli())}
+	b := &bench{quick: opt.quick, paused: opt.paused, prefix: fmt.Sprintf("%x", time.Now().UnixMilli())}
 	if slices.ContainsFunc(chosen, func(s section) bool { return !s.alone }) {
 		b.stack, err = startStack(ctx, opt.keep, cancel)
 		defer func() {

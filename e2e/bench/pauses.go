@@ -50,6 +50,11 @@ func (b *bench) answeredRun(ctx context.Context) (timing, error) {
 	if err := b.untilWaiting(ctx, "default/"+id); err != nil {
 		return timing{}, err
 	}
+	return b.answer(ctx, id)
+}
+
+// answer answers the question of a run that waits, and times the run that goes on.
+func (b *bench) answer(ctx context.Context, id string) (timing, error) {
 	input := fmt.Sprintf(`{"threadId":%q,"runId":%q,"messages":[],"resume":[{"interruptId":%q,"status":"resolved","payload":{"approved":true}}]}`, id, id+"-on", id+"-int-1")
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, b.gateway.said.URL+"/agents/"+agentAsks, strings.NewReader(input))
 	if err != nil {

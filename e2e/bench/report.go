@@ -38,7 +38,7 @@ func (v value) String() string {
 		return "–"
 	}
 	decimals := 0
-	if a := math.Abs(v.n); !slices.Contains([]string{"events", "bytes", "allocations"}, v.unit) && a < 100 {
+	if a := math.Abs(v.n); !slices.Contains([]string{"events", "bytes", "allocations", "goroutines", "subscriptions", "consumers"}, v.unit) && a < 100 {
 		if decimals = 1; a < 10 {
 			decimals = 2
 		}
