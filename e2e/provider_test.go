@@ -121,11 +121,17 @@ func (c answerCase) play(t *testing.T) {
 	}
 }
 
-// play runs a question to its end and holds the stream against everything that is promised of streams.
+// play runs a question to its end and holds the stream against what is promised of streams; that runs can be read again from
+// every event is held against others.
 func (s *stack) play(t *testing.T, agent string, input runInput, question string) played {
 	t.Helper()
 	rec := s.run(t, agent, input)
-	p := played{stack: s, input: input, rec: rec, client: s.prove(t, input, rec)}
+	s.proveEnd(t, rec)
+	p := played{stack: s, input: input, rec: rec, client: await(t, drive(t, map[string]any{"events": events(rec), "input": input}))}
+	if p.client.Failure != nil {
+		t.Errorf("the protocol's own client gives up: %s\n%s", p.client.Failure.Message, rec)
+	}
+	verdict(t, rec)
 	for _, c := range s.model.Calls() {
 		if c.UserText != question {
 			continue
