@@ -18,7 +18,15 @@ type batch struct {
 	victim *victim
 	fault  *fault
 	cells  []*cell
+	then   *second
 	err    error // of the stack: what was left behind, or a part that did not come back
+}
+
+// second is a fault that strikes another part, a while after the runs were let go on.
+type second struct {
+	victim *victim
+	fault  *fault
+	later  time.Duration
 }
 
 // batchPatience bounds a batch. The longest that is right is a workflow task that a worker took to the grave, behind an
@@ -37,13 +45,12 @@ func newBatch(s *stack, v *victim, f *fault, at []*point) *batch {
 func (b *batch) run(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, batchPatience)
 	defer cancel()
-	s, began := b.stack, time.Now()
+	s := b.stack
 	defer func() {
 		s.traps.disarm()
 		s.traps.open()
 		for _, c := range b.cells {
 			c.close()
-			c.took = time.Since(began)
 		}
 	}()
 	before, err := b.weigh(ctx)
@@ -68,6 +75,11 @@ func (b *batch) run(ctx context.Context) {
 	b.each(func(c *cell) { c.fail("keep the log", c.keepLog(ctx)) })
 	if b.fault.after != nil {
 		if b.err = b.fault.after(ctx, s, b.victim); b.err != nil {
+			return
+		}
+	}
+	if b.then != nil && b.then.fault.after != nil {
+		if b.err = b.then.fault.after(ctx, s, b.then.victim); b.err != nil {
 			return
 		}
 	}
@@ -103,8 +115,33 @@ func (b *batch) strike(ctx context.Context) error {
 			c.fail("go on", c.finish(ctx))
 		})
 	})
+	var failed error
+	parts.Go(func() {
+		if b.then != nil {
+			failed = b.then.strike(ctx, s)
+		}
+	})
 	parts.Wait()
-	return healed
+	return errors.Join(healed, failed)
+}
+
+// strike has the fault come and go.
+func (n *second) strike(ctx context.Context, s *stack) error {
+	if err := lasting(ctx, n.later); err != nil {
+		return err
+	}
+	if err := n.fault.strike(ctx, s, n.victim); err != nil {
+		return fmt.Errorf("strike again: %w", err)
+	}
+	if n.fault.heal != nil {
+		if err := lasting(ctx, n.fault.lasts); err != nil {
+			return err
+		}
+		if err := n.fault.heal(ctx, s, n.victim); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // each does something for all cells that have not failed.

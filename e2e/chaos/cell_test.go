@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/holdfast-dev/holdfast/agent/model/modeltest"
 	"github.com/holdfast-dev/holdfast/e2e/chaos/judge"
@@ -66,7 +65,6 @@ type cell struct {
 	log                []judge.Entry
 
 	errs []error
-	took time.Duration
 }
 
 func newCell(s *stack, v *victim, f *fault, p *point) *cell {
