@@ -150,10 +150,10 @@ type ruling struct {
 	remembered *Remembered
 }
 
-// rule decides about a call as far as data can.
-func (d *Definition) rule(t ToolDefinition, remembered []Remembered) ruling {
+// rule decides about a call as far as data can. Decisions that are remembered for whom count.
+func (d *Definition) rule(t ToolDefinition, remembered []Remembered, whom string) ruling {
 	name := t.Tool.Name
-	if i := slices.IndexFunc(remembered, func(r Remembered) bool { return r.Tool == name }); i >= 0 && d.Approvals.Remember {
+	if i := slices.IndexFunc(remembered, func(r Remembered) bool { return r.Tool == name && r.Agent == whom }); i >= 0 && d.Approvals.Remember {
 		return ruling{remembered: &remembered[i]}
 	}
 	rules := d.Approvals

@@ -93,6 +93,9 @@ func (rc *RunContext[S]) CallTools(ctx workflow.Context, calls []model.ToolCall,
 		return nil, err
 	}
 	b := batch[S]{rc: rc, outcomes: make([]Outcome, len(calls)), forModel: make([][]agui.ContentPart, len(calls))}
+	b.mine = func(q Question) bool {
+		return rc.r.parks || slices.ContainsFunc(b.outcomes, func(o Outcome) bool { return o.Waiting && o.CallID == q.Call })
+	}
 	for i, c := range calls {
 		if err := b.begin(i, c, callOptionsOf(opts)); err != nil {
 			return nil, err
@@ -111,6 +114,7 @@ func (rc *RunContext[S]) CallTools(ctx workflow.Context, calls []model.ToolCall,
 // batch is the calls of one turn.
 type batch[S any] struct {
 	rc       *RunContext[S]
+	mine     func(Question) bool // what its calls wait for
 	outcomes []Outcome
 	forModel [][]agui.ContentPart
 	after    agui.MessageID // the message that holds the calls
@@ -118,6 +122,9 @@ type batch[S any] struct {
 	orders  []Order
 	handles []answering // of the orders
 	places  []int       // of the orders among the calls
+
+	beside int   // answers that are being carried out beside the calls
+	failed error // the first of those that failed
 }
 
 // answering is a call that gets a result.
@@ -131,16 +138,52 @@ type answering interface {
 
 // carryOut has the orders carried out.
 func (b *batch[S]) carryOut(ctx workflow.Context) error {
-	if len(b.orders) > 0 {
-		b.rc.r.delegated++ // nothing is restated before all have ended
-		err := b.rc.r.host.CallTools(ctx, b.orders, b.done)
-		b.rc.r.delegated--
-		if err != nil {
+	if r := b.rc.r; len(b.orders) > 0 {
+		r.delegated++ // nothing is restated before all have ended
+		r.open = append(r.open, b)
+		err := r.host.CallTools(ctx, b.orders, b.done)
+		r.open = slices.DeleteFunc(r.open, func(other tender) bool { return other == b })
+		if waiting := workflow.Await(ctx, func() bool { return b.beside == 0 }); err == nil {
+			err = waiting
+		}
+		r.delegated--
+		switch {
+		case err != nil:
 			return err
+		case b.failed != nil:
+			return b.failed
 		}
 	}
 	b.aside()
 	return b.rc.r.refresh()
+}
+
+// tender is a batch of calls that is being carried out, whatever the state of the run.
+type tender interface {
+	// tend carries out what was answered meanwhile.
+	tend(ctx workflow.Context)
+}
+
+// tend carries out the calls of the batch that wait and have answers now, beside those that
+// still go on.
+func (b *batch[S]) tend(ctx workflow.Context) {
+	b.beside++
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		defer func() { b.beside-- }()
+		outcomes, err := b.rc.answer(ctx, b.mine)
+		if b.replace(outcomes); b.failed == nil {
+			b.failed = err
+		}
+	})
+}
+
+// replace puts what became of calls in the place of what was known of them.
+func (b *batch[S]) replace(outcomes []Outcome) {
+	for _, out := range outcomes {
+		if at := slices.IndexFunc(b.outcomes, func(o Outcome) bool { return o.CallID == out.CallID }); at >= 0 {
+			b.outcomes[at] = out
+		}
+	}
 }
 
 // begin shows a call, and ends it if there is nothing to carry out.
@@ -210,13 +253,17 @@ func (rc *RunContext[S]) order(c model.ToolCall, parent agui.MessageID, owner *a
 func (b *batch[S]) done(ctx workflow.Context, n int, r Reply) error {
 	i, call, order := b.places[n], b.handles[n], b.orders[n]
 	out := &b.outcomes[i]
-	if r.Suspended != nil && b.rc.r.origin.Subagent != nil {
+	if r.Suspended != nil && b.rc.r.unheard() {
 		r.Suspended, r.Error = nil, textCantAsk
 	}
-	if r.Suspended != nil {
-		return b.ask(ctx, n, r)
-	}
-	if r.Unknown && b.rc.r.origin.Definition.Approvals.AskUnknown && b.rc.r.origin.Subagent == nil {
+	switch {
+	case r.Waits != nil:
+		p := b.park(i, call, order)
+		p.Child = r.Waits
+		b.rc.r.unpark(call.ID())
+		b.rc.r.parked = append(b.rc.r.parked, p)
+		return call.Close()
+	case r.Suspended != nil, r.Unknown && b.rc.r.origin.Definition.Approvals.AskUnknown && !b.rc.r.unheard():
 		return b.ask(ctx, n, r)
 	}
 	out.Content, out.Retryable = r.Content, r.Retryable

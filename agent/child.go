@@ -34,8 +34,16 @@ func DriveSubagent(ctx workflow.Context, h Host, o Origin, p Program) (Return, e
 	if workflow.IsContinueAsNewError(err) {
 		return Return{}, err
 	}
-	if err == nil && outcome != nil && outcome.Type == agui.OutcomeInterrupt {
+	if r.ended { // cancelled where it waited: the agent above says what is to be said
+		asking := r.asking()
+		return Return{Report: Report{Suspended: &asking, Failure: errorOf(ErrCancelled)}, Cancelled: true}, nil
+	}
+	waits := err == nil && outcome != nil && outcome.Type == agui.OutcomeInterrupt
+	switch {
+	case waits && r.unheard():
 		err = Errorf(CodeSubagentAsks, "The agent %s needs the answer of a person, and can't wait for it as a subagent.", o.Definition.Name)
+	case waits:
+		err = r.suspend(outcome)
 	}
 	cancelled := r.cancelled() && (err != nil || r.refused) || errors.Is(err, ErrCancelled)
 	if err == nil && !cancelled {
@@ -44,37 +52,61 @@ func DriveSubagent(ctx workflow.Context, h Host, o Origin, p Program) (Return, e
 			err = &Error{Code: CodeViolation, Message: "The agent left open what it opened with events of its own."}
 		}
 	}
+	stands, lost := r.checkpoint()
+	if err == nil && !cancelled && waits {
+		err = lost
+	}
 	if err != nil || cancelled {
 		text := textSubagentFailed
 		if cancelled {
 			text = textCancelled
 		}
-		before := append(r.cutDelegations(), r.answerParked()...)
+		before := append(r.answerParked(), r.cutDelegations()...)
 		if err := r.root.CutOff(agui.Text(text), before...); err != nil {
 			return Return{}, err
 		}
 	}
-	back := Return{Report: Report{Result: r.result, Messages: r.spoken(), Usage: r.usage, Leaves: r.leaves, Stale: r.stale}, Cancelled: cancelled}
+	back := Return{
+		Report:    Report{Result: r.result, Messages: r.spoken(), Usage: r.usage, Leaves: r.leaves, Stale: r.stale},
+		Cancelled: cancelled,
+	}
 	switch {
 	case cancelled:
 		back.Failure = errorOf(ErrCancelled)
 	case err != nil:
 		back.Failure = errorOf(err)
 		workflow.GetLogger(ctx).Warn("subagent failed", "run_id", o.Input.RunID, "subagent", *o.Subagent, "code", back.Failure.Code, "error", err)
+	case waits:
+		back.Messages, back.Suspended = nil, &stands
 	default:
 		back.Text = r.lastWord()
 	}
 	return back, nil
 }
 
+// asking is what of a run that waits it takes to judge answers.
+func (r *run) asking() Checkpoint {
+	stands := Checkpoint{Questions: r.questions, Parked: r.parked, Suspended: r.below()}
+	return stands.Asking()
+}
+
 // spoken is what clients hold of a subagent, without the task.
 func (r *run) spoken() []agui.Message {
-	f := r.history
+	now := Checkpoint{Messages: r.history.Messages()}
 	if r.shown != nil {
-		f = r.shown
+		now.Shown = r.shown.Messages()
 	}
-	return slices.DeleteFunc(f.Messages(), func(m agui.Message) bool {
-		return m.Role == agui.RoleActivity || slices.ContainsFunc(r.origin.Input.Messages, func(task agui.Message) bool { return task.ID == m.ID })
+	return now.Spoken(r.origin.Input.Messages)
+}
+
+// Spoken is what clients hold of a subagent that stands like this, without its task.
+func (cp *Checkpoint) Spoken(task []agui.Message) []agui.Message {
+	messages := cp.Messages
+	if cp.Shown != nil {
+		messages = cp.Shown
+	}
+	return slices.DeleteFunc(slices.Clone(messages), func(m agui.Message) bool {
+		return m.Role == agui.RoleActivity || slices.ContainsFunc(task, func(known agui.Message) bool { return known.ID == m.ID })
 	})
 }
 

@@ -14,7 +14,9 @@ import (
 type Decision struct {
 	Interrupt agui.InterruptID `json:"interrupt"`
 	// Reason is the interrupt's.
-	Reason string          `json:"reason"`
+	Reason string `json:"reason"`
+	// Agent is the subagent's that asked; empty for the agent of the run.
+	Agent  string          `json:"agent,omitempty"`
 	CallID agui.ToolCallID `json:"callId,omitempty"`
 	Tool   string          `json:"tool,omitempty"`
 	// Arguments are those that were shown, left out where they are long. ArgumentsHash is
@@ -55,6 +57,8 @@ const (
 
 // Remembered is a verdict that stands for all calls of a tool in a thread.
 type Remembered struct {
+	// Agent is that of the subagents for which it stands; empty for the agent of the run.
+	Agent   string    `json:"agent,omitempty"`
 	Tool    string    `json:"tool"`
 	Verdict Verdict   `json:"verdict"`
 	By      string    `json:"by,omitempty"`

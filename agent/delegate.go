@@ -22,23 +22,24 @@ const (
 	textCantAsk = "A person would have to be asked about this call, and nobody can be from within a subagent. It was not carried out."
 )
 
-// Delegation is what another agent is asked to do.
+// Delegation is what another agent is asked to do. It is recorded in histories: members may
+// be added, never renamed or given another meaning.
 type Delegation struct {
 	// Agent is the name of an agent that the same worker serves. It has its own
 	// instructions, model, tools and limits.
-	Agent string
+	Agent string `json:"agent"`
 	// Task is what the agent is asked to do, as the words of a user. Messages come
 	// before it. The agent knows nothing else of the conversation, and neither is shown.
-	Task     string
-	Messages []agui.Message
+	Task     string         `json:"task,omitempty"`
+	Messages []agui.Message `json:"messages,omitempty"`
 	// Context is what the agent is told beside its instructions.
-	Context []agui.ContextItem
+	Context []agui.ContextItem `json:"context,omitempty"`
 	// Description tells the client what the subagent is for.
-	Description string
+	Description string `json:"description,omitempty"`
 	// ParentToolCall and SpawningMessage are the call and the message that the
 	// invocation comes from, if it comes from one.
-	ParentToolCall  *agui.ToolCallID
-	SpawningMessage *agui.MessageID
+	ParentToolCall  *agui.ToolCallID `json:"parentToolCall,omitempty"`
+	SpawningMessage *agui.MessageID  `json:"spawningMessage,omitempty"`
 }
 
 // DelegateResult is what an agent has made of a [Delegation].
@@ -55,8 +56,12 @@ type DelegateResult struct {
 type Delegator interface {
 	// Delegate runs another agent as a subagent, which shows what it does by itself. It
 	// calls begin as soon as it may start, and shows what that emits first. It returns
-	// when the agent has ended, whatever the way, and nothing of it is at work any more.
+	// when the agent has ended, whatever the way, or waits for people, and nothing of it is
+	// at work any more. An errand with Again has one that waits go on.
 	Delegate(ctx workflow.Context, e Errand, begin func() error) (Report, error)
+	// Dismiss blocks until a subagent that waits in its own place has ended, because the
+	// context in which it was begun is cancelled.
+	Dismiss(ctx workflow.Context, id agui.SubagentRunID)
 }
 
 // Errand is a [Delegation] on its way.
@@ -67,9 +72,15 @@ type Errand struct {
 	Context  []agui.ContextItem
 	// Visibility is how the agent is shown.
 	Visibility Visibility
+	// Remembered are the decisions that stand for subagents.
+	Remembered []Remembered
+	// Again is where the subagent waits that is to go on, and Responses are what it has got
+	// of the answers that it waits for.
+	Again     *Suspended
+	Responses []Response
 }
 
-// Report is how a subagent ended.
+// Report is how a subagent ended, or its part of a run.
 type Report struct {
 	Text   string
 	Result json.RawMessage
@@ -81,6 +92,10 @@ type Report struct {
 	Stale bool
 	// Failure is why it failed; nil if it did not.
 	Failure *Error
+	// Suspended is where a subagent stands that waits for people; nil for one that has
+	// ended. InPlace says that its workflow is open and waits there.
+	Suspended *Checkpoint
+	InPlace   bool
 }
 
 // Delegate has another agent do something, and blocks until it is done. The agent runs in
@@ -92,6 +107,9 @@ type Report struct {
 // ([Limits].ParallelSubagents); the others wait. Turns of a model and calls of tools wait
 // until all have ended.
 //
+// An agent that needs a person waits, as the run itself does: see [RunContext.Interrupt].
+// Delegate returns when it has ended, in whatever run that is.
+//
 // An agent that fails has failed as a subagent, and the run may go on: the error is an
 // *[Error] with its code. What it used counts for this run. Its state is its own, and not
 // shown. When the run is cancelled it is stopped, and Delegate returns when it has ended.
@@ -99,7 +117,7 @@ func (rc *RunContext[S]) Delegate(ctx workflow.Context, d Delegation) (DelegateR
 	if err := rc.ready(); err != nil {
 		return DelegateResult{}, err
 	}
-	out, err := rc.delegate(ctx, rc.scope, d)
+	out, _, err := rc.delegate(ctx, rc.scope, d, nil)
 	if _, failed := errors.AsType[*Error](err); err != nil && !failed {
 		return out, err
 	}
@@ -109,51 +127,110 @@ func (rc *RunContext[S]) Delegate(ctx workflow.Context, d Delegation) (DelegateR
 	return out, err
 }
 
-func (rc *RunContext[S]) delegate(ctx workflow.Context, s *emit.Scope, d Delegation) (DelegateResult, error) {
+// delegate has an agent work, from the beginning or from where it waits. It reports true if
+// the run has to end for the answers that the agent waits for.
+func (rc *RunContext[S]) delegate(ctx workflow.Context, s *emit.Scope, d Delegation, again *Suspended) (out DelegateResult, waits bool, err error) {
 	r := rc.r
 	host, ok := r.host.(Delegator)
 	if !ok {
-		return DelegateResult{}, Errorf(CodeInternal, "there is nothing here that could run another agent")
+		return out, false, Errorf(CodeInternal, "there is nothing here that could run another agent")
 	}
-	id := s.NewSubagentRunID()
-	e := Errand{Agent: d.Agent, Subagent: id, Messages: d.brief(id), Context: d.Context, Visibility: r.view.visibility(&id)}
+	if again != nil {
+		out.ID = again.ID
+	} else {
+		out.ID = s.NewSubagentRunID()
+	}
 	var handle *emit.Subagent
-	r.delegated++
-	report, err := host.Delegate(ctx, e, func() error {
+	begin := func() error {
+		r.released(out.ID)
+		if handle != nil {
+			return nil // the run that goes on has announced it
+		}
 		var err error
 		handle, err = s.Subagent(d.Agent, emit.SubagentOptions{
-			ID: &id, Description: d.Description, ParentToolCall: d.ParentToolCall, ParentMessage: d.SpawningMessage,
+			ID: &out.ID, Description: d.Description, ParentToolCall: d.ParentToolCall, ParentMessage: d.SpawningMessage,
 		})
 		return err
-	})
-	r.delegated--
-	r.stale = r.stale || report.Stale
-	for _, u := range report.Usage {
-		r.usage = addUsage(r.usage, &u)
 	}
-	if r.cancelled() {
-		if handle != nil {
-			report.Failure = errorOf(ErrCancelled)
-			r.severed = append(r.severed, r.terminator(id, report))
-			r.leaves = append(r.leaves, report.Leaves...)
+	var report Report
+	for {
+		e := Errand{
+			Agent: d.Agent, Subagent: out.ID, Messages: d.brief(out.ID), Context: d.Context, Visibility: r.view.visibility(&out.ID), Remembered: r.known(),
+			Again: again,
 		}
-		return DelegateResult{}, ErrCancelled
+		if again != nil {
+			e.Responses = r.answersTo(again)
+		}
+		r.delegated++
+		report, err = host.Delegate(ctx, e, begin)
+		r.delegated--
+		r.stale = r.stale || report.Stale
+		for _, u := range report.Usage {
+			r.usage = addUsage(r.usage, &u)
+		}
+		var stands *suspended
+		if report.Suspended != nil {
+			stands = &suspended{Suspended: Suspended{ID: out.ID, Delegation: d, Run: *report.Suspended}, leaves: report.Leaves}
+			r.suspended = append(r.suspended, stands)
+		}
+		if r.cancelled() {
+			return DelegateResult{}, false, r.sever(handle, out.ID, report)
+		}
+		if err != nil {
+			return DelegateResult{}, false, err
+		}
+		if err := r.hearOf(handle.Scope, out.ID, d, report); err != nil {
+			return DelegateResult{}, false, err
+		}
+		if stands == nil || report.Failure != nil {
+			break
+		}
+		if r.parks && !report.InPlace {
+			return out, true, handle.EndWith(r.suspension(out.ID))
+		}
+		if err := r.hold(ctx, &out.ID, func() bool { return !stands.ready(r) }); err != nil {
+			if ctx.Err() == nil {
+				return DelegateResult{}, false, err
+			}
+			if report.InPlace {
+				host.Dismiss(ctx, out.ID)
+			}
+			report = Report{Leaves: stands.leaves}
+			if r.cancelled() {
+				return DelegateResult{}, false, r.sever(handle, out.ID, report)
+			}
+			report.Failure = errorOf(ErrCancelled) // of this branch
+			break
+		}
+		stands.going, again = true, &stands.Suspended
 	}
-	if err != nil {
-		return DelegateResult{}, err
+	if s := r.waitsFor(out.ID); s != nil { // it does not any more
+		r.released(out.ID)
+		for _, p := range s.Run.waiting() {
+			if err := r.root.Emit(p.result(agui.Text(textCancelled), nil)); err != nil {
+				return DelegateResult{}, false, err
+			}
+		}
 	}
-	if err := r.hearOf(handle.Scope, report.Messages); err != nil {
-		return DelegateResult{}, err
-	}
-	if err := handle.EndWith(r.terminator(id, report)); err != nil {
-		return DelegateResult{}, err
+	if err := handle.EndWith(r.terminator(out.ID, report)); err != nil {
+		return DelegateResult{}, false, err
 	}
 	r.leaves = append(r.leaves, report.Leaves...)
-	out := DelegateResult{ID: id, Text: report.Text, Result: report.Result}
+	out.Text, out.Result = report.Text, report.Result
 	if report.Failure != nil {
-		return out, report.Failure
+		return out, false, report.Failure
 	}
-	return out, nil
+	return out, false, nil
+}
+
+// sever notes how an open subagent ends in a run that is cancelled.
+func (r *run) sever(handle *emit.Subagent, id agui.SubagentRunID, report Report) error {
+	if handle != nil {
+		report.Failure = errorOf(ErrCancelled)
+		r.severed = append(r.severed, r.terminator(id, report))
+		r.leaves = append(r.leaves, report.Leaves...)
+	}
+	return ErrCancelled
 }
 
 // brief is what the conversation of an agent begins with.
@@ -179,8 +256,17 @@ func (r *run) terminator(id agui.SubagentRunID, report Report) agui.Event {
 	if root, ok := rootOf(report.Leaves); ok {
 		base = agui.Base{Metadata: metadata(nil, root)}
 	}
-	if f := report.Failure; f != nil {
+	switch f := report.Failure; {
+	case f != nil:
 		return &agui.SubagentError{BaseEvent: base, SubagentRunID: id, Message: f.Message, Code: &f.Code}
+	case report.Suspended != nil:
+		var raised []agui.InterruptID
+		for _, q := range report.Suspended.Questions {
+			if same(q.Interrupt.SubagentRunID, &id) {
+				raised = append(raised, q.Interrupt.ID)
+			}
+		}
+		return &agui.SubagentFinished{BaseEvent: base, SubagentRunID: id, Outcome: agui.Suspended(raised...)}
 	}
 	return &agui.SubagentFinished{BaseEvent: base, SubagentRunID: id, Result: report.Result, Outcome: &agui.SubagentOutcome{Type: agui.SubagentSuccess}}
 }
@@ -202,9 +288,21 @@ func rootOf(leaves []string) (json.RawMessage, bool) {
 	return value, err == nil
 }
 
-// hearOf takes what a subagent has shown into the conversation.
-func (r *run) hearOf(s *emit.Scope, messages []agui.Message) error {
+// hearOf takes what a subagent has shown into the conversation, but for what it holds
+// already. One that waits elsewhere has left all of its own.
+func (r *run) hearOf(s *emit.Scope, id agui.SubagentRunID, d Delegation, report Report) error {
+	messages := report.Messages
+	if cp := report.Suspended; cp != nil && len(messages) == 0 {
+		messages = cp.Spoken(d.brief(id))
+	}
+	known := map[agui.MessageID]bool{}
+	for _, m := range r.history.Messages() {
+		known[m.ID] = true
+	}
 	for _, m := range messages {
+		if known[m.ID] {
+			continue
+		}
 		if err := r.witness(s, retold(m)...); err != nil {
 			return err
 		}
@@ -295,19 +393,26 @@ func (rc *RunContext[S]) errand(c model.ToolCall, parent agui.MessageID, def Too
 	}
 	o := rc.order(c, parent, rc.scope.SubagentRunID(), def)
 	o.Delegate = func(ctx workflow.Context) (Reply, error) {
-		out, err := rc.delegate(ctx, rc.scope.Branch(), Delegation{
+		return rc.byAgent(ctx, Delegation{
 			Agent: c.Name, Task: in.Task, Description: def.Tool.Description, ParentToolCall: new(agui.ToolCallID(c.ID)),
-		})
-		failed, ok := errors.AsType[*Error](err)
-		switch {
-		case err == nil:
-			return Reply{Content: agui.Text(out.Text)}, nil
-		case ok && out.ID != "" && ctx.Err() == nil: // the agent has failed, and not the run
-			return Reply{Error: fmt.Sprintf("The agent %s failed: %s", c.Name, failed.Message)}, nil
-		}
-		return Reply{}, err
+		}, nil)
 	}
 	return o, true
+}
+
+// byAgent has another agent carry out a call.
+func (rc *RunContext[S]) byAgent(ctx workflow.Context, d Delegation, again *Suspended) (Reply, error) {
+	out, waits, err := rc.delegate(ctx, rc.scope.Branch(), d, again)
+	failed, ok := errors.AsType[*Error](err)
+	switch {
+	case waits && err == nil:
+		return Reply{Waits: &out.ID}, nil
+	case err == nil:
+		return Reply{Content: agui.Text(out.Text)}, nil
+	case ok && out.ID != "" && ctx.Err() == nil: // the agent has failed, and not the run
+		return Reply{Error: fmt.Sprintf("The agent %s failed: %s", d.Agent, failed.Message)}, nil
+	}
+	return Reply{}, err
 }
 
 // delegatedCall is a call that another agent carries out: it has ended before that

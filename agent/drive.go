@@ -103,7 +103,7 @@ func (r *run) terminate(e *Error) (End, error) {
 
 // cancel closes everything and ends the run as the client's version has it.
 func (r *run) cancel() (End, error) {
-	restated := append(r.cutDelegations(), r.answerParked()...)
+	restated := append(r.answerParked(), r.cutDelegations()...)
 	if r.restate != nil {
 		if e, err := r.restate(); err == nil && e != nil {
 			restated = append(restated, e)

@@ -84,6 +84,9 @@ type Origin struct {
 	// agent above shows it.
 	Subagent   *agui.SubagentRunID
 	Visibility Visibility
+	// Suspends says that the agent above takes a subagent that waits for people; otherwise
+	// it can ask nobody.
+	Suspends bool
 }
 
 // Checkpoint is what a run takes along between two turns, with nothing open. It is
@@ -116,6 +119,8 @@ type Checkpoint struct {
 	Remembered []Remembered `json:"remembered,omitempty"`
 	// Stale says that clients hold messages of subagents which were given up.
 	Stale bool `json:"stale,omitempty"`
+	// Suspended are the subagents that wait for answers.
+	Suspended []Suspended `json:"suspended,omitempty"`
 }
 
 // Aside is a message that the model reads and the client does not.
@@ -200,6 +205,8 @@ type Reply struct {
 	// has ended.
 	Suspended *tool.Ask
 	Memo      map[string]json.RawMessage
+	// Waits is set for a call of another agent that waits for people.
+	Waits *agui.SubagentRunID
 	// Unknown says that it may have taken effect or not, and can't be repeated.
 	Unknown bool
 	// State is the document as the call left it, Published what the client was last

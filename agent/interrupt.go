@@ -67,6 +67,8 @@ type Parked struct {
 	Memo  map[string]json.RawMessage `json:"memo,omitempty"`
 	// Hidden says that clients don't see the call.
 	Hidden bool `json:"hidden,omitempty"`
+	// Child is the subagent that carries the call out, and waits for answers itself.
+	Child *agui.SubagentRunID `json:"child,omitempty"`
 }
 
 // Response is an answer that was accepted, and what it means.
@@ -99,18 +101,6 @@ type outcomeAnswer struct {
 
 // maxShownArguments is what of a call's arguments is repeated beside the call, in bytes.
 const maxShownArguments = 4 << 10
-
-// Question finds an open question by the id of its interrupt.
-func (cp *Checkpoint) Question(id agui.InterruptID) (Question, bool) {
-	i := slices.IndexFunc(cp.Questions, func(q Question) bool { return q.Interrupt.ID == id })
-	if i < 0 {
-		return Question{}, false
-	}
-	return cp.Questions[i], true
-}
-
-// Interrupts are those of all open questions.
-func (cp *Checkpoint) Interrupts() []agui.Interrupt { return interrupts(cp.Questions) }
 
 func interrupts(questions []Question) []agui.Interrupt {
 	list := make([]agui.Interrupt, 0, len(questions))
@@ -149,8 +139,9 @@ func wrong(field, format string, args ...any) error {
 // and when. It is a *[PayloadError] for an answer that is not of the form that was asked
 // for.
 func (cp *Checkpoint) Judge(q Question, e agui.ResumeEntry) (Decision, error) {
-	d := Decision{Interrupt: q.Interrupt.ID, Reason: q.Interrupt.Reason, Policy: q.Policy, CallID: q.Call, Metadata: e.Metadata}
-	p := cp.parked(q.Call)
+	holder, name := cp.holder(q.Interrupt.ID)
+	d := Decision{Interrupt: q.Interrupt.ID, Reason: q.Interrupt.Reason, Agent: name, Policy: q.Policy, CallID: q.Call, Metadata: e.Metadata}
+	p := holder.parked(q.Call)
 	if p != nil {
 		d.Tool = p.Call.Name
 		d.ArgumentsHash = argumentsHash(p.Call.Arguments)
@@ -320,7 +311,7 @@ func (r *run) callQuestion(kind QuestionKind, reason, message string, p Parked, 
 	if p.Hidden {
 		q.Interrupt.ToolCallID = nil // a client knows of no such call
 	}
-	if p.Subagent != nil && r.view.Subagents != Attributed {
+	if r.view.visibility(p.Subagent) != Attributed {
 		q.Interrupt.SubagentRunID = nil
 	}
 	return q

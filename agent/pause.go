@@ -11,8 +11,10 @@ import (
 	"github.com/holdfast-dev/holdfast/agui"
 )
 
-// Interrupts are the questions that are open in the run.
-func (rc *RunContext[S]) Interrupts() []agui.Interrupt { return interrupts(rc.r.questions) }
+// Interrupts are the questions that are open in the run and in its subagents.
+func (rc *RunContext[S]) Interrupts() []agui.Interrupt {
+	return interrupts(open(rc.r.questions, rc.r.below()))
+}
 
 // gate lets the calls of a batch wait for which a person has to be asked.
 func (b *batch[S]) gate(ctx workflow.Context) error {
@@ -21,7 +23,7 @@ func (b *batch[S]) gate(ctx workflow.Context) error {
 	var calls []ApprovalCall
 	var places []int
 	for n, o := range b.orders {
-		rulings[n] = r.origin.Definition.rule(o.Tool, r.remembered)
+		rulings[n] = r.origin.Definition.rule(o.Tool, r.remembered, r.whose())
 		if rulings[n].function {
 			places = append(places, n)
 			calls = append(calls, ApprovalCall{
@@ -46,7 +48,7 @@ func (b *batch[S]) gate(ctx workflow.Context) error {
 		switch ruled := rulings[n]; {
 		case ruled.remembered != nil && ruled.remembered.Verdict == Denied:
 			err = b.refuse(inPlaces[n], handles[n], because(textDenied, ruled.remembered.Because))
-		case ruled.ask && r.origin.Subagent != nil:
+		case ruled.ask && r.unheard():
 			err = b.refuse(inPlaces[n], handles[n], textCantAsk)
 		case ruled.ask:
 			p := b.park(inPlaces[n], handles[n], o)
@@ -75,7 +77,8 @@ func (b *batch[S]) park(i int, call answering, o Order) Parked {
 	b.outcomes[i].Waiting = true
 	p := Parked{
 		Call: o.Call, Tool: o.Tool, Result: call.ResultMessageID(), Parent: o.Parent, Subagent: b.rc.scope.SubagentRunID(),
-		Run: o.Run, Entry: o.Entry, Memo: o.Memo, Asked: o.Asked, Hidden: b.rc.r.view.hides(o.Call.Name),
+		Run: o.Run, Entry: o.Entry, Memo: o.Memo, Asked: o.Asked,
+		Hidden: b.rc.r.view.hides(o.Call.Name) || b.rc.r.view.visibility(b.rc.scope.SubagentRunID()) == Hidden,
 	}
 	if earlier, is := call.(*parkedCall[S]); is {
 		p.Subagent = earlier.p.Subagent
@@ -103,19 +106,35 @@ func (b *batch[S]) ask(ctx workflow.Context, n int, reply Reply) error {
 	return b.handles[n].Close()
 }
 
+// asksNobody is the text of an outcome that asks for answers to nothing.
+const asksNobody = "The agent asked for an interrupt without saying for which."
+
 // pause prepares the end of a run that waits: everything is closed, and the client is
 // given all that the next run begins with.
 func (r *run) pause(outcome *agui.Outcome) (*agui.Outcome, error) {
+	if err := r.suspend(outcome); err != nil {
+		return nil, err
+	}
+	if err := r.show(); err != nil {
+		return nil, err
+	}
+	paused := *outcome
+	paused.Interrupts = interrupts(open(r.questions, r.below()))
+	return &paused, nil
+}
+
+// suspend closes everything in a run that waits.
+func (r *run) suspend(outcome *agui.Outcome) error {
 	if len(outcome.Interrupts) == 0 {
-		return nil, &Error{Code: CodeProtocol, Message: "The agent asked for an interrupt without saying for which."}
+		return &Error{Code: CodeProtocol, Message: asksNobody}
 	}
 	for _, i := range outcome.Interrupts {
-		if slices.ContainsFunc(r.questions, func(q Question) bool { return q.Interrupt.ID == i.ID }) {
+		if slices.ContainsFunc(open(r.questions, r.below()), func(q Question) bool { return q.Interrupt.ID == i.ID }) {
 			continue
 		}
 		q, err := r.freeQuestion(i)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		r.questions = append(r.questions, q)
 	}
@@ -125,18 +144,10 @@ func (r *run) pause(outcome *agui.Outcome) (*agui.Outcome, error) {
 			err = k.CanKeep(cp)
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
 	}
-	if err := r.root.CloseAll(); err != nil {
-		return nil, err
-	}
-	if err := r.show(); err != nil {
-		return nil, err
-	}
-	paused := *outcome
-	paused.Interrupts = interrupts(r.questions)
-	return &paused, nil
+	return r.root.CloseAll()
 }
 
 // show gives the client the state and the conversation.
@@ -156,13 +167,15 @@ func (r *run) show() error {
 	return r.root.Emit(&agui.MessagesSnapshot{Messages: messages})
 }
 
-// answerParked are the results of calls that wait in a run that is cancelled.
+// answerParked are the results of calls that wait, in the run and in its subagents, when it
+// is cancelled.
 func (r *run) answerParked() []agui.Event {
+	stands := Checkpoint{Parked: r.parked, Suspended: r.below()}
 	var events []agui.Event
-	for _, p := range r.parked {
+	for _, p := range stands.waiting() {
 		events = append(events, p.result(agui.Text(textCancelled), nil))
 	}
-	r.parked, r.questions = nil, nil
+	r.parked, r.questions, r.suspended = nil, nil, nil
 	return events
 }
 
@@ -186,9 +199,13 @@ func (cp Checkpoint) resumed(o Origin) Checkpoint {
 	}
 	// What is counted is counted by the run.
 	cp.Turns, cp.Usage, cp.Leaves, cp.Published, cp.Stale = 0, nil, nil, nil, false
-	cp.Counters.Messages, cp.Counters.Calls, cp.Counters.Subagents, cp.Counters.Interrupts = 0, 0, 0, 0
-	for _, given := range o.Responses {
-		cp.remember(given.Decision)
+	if o.Subagent == nil { // whose ids begin with its own
+		cp.Counters.Messages, cp.Counters.Calls, cp.Counters.Subagents, cp.Counters.Interrupts = 0, 0, 0, 0
+		for _, given := range o.Responses {
+			cp.remember(given.Decision)
+		}
+	} else {
+		cp.Remembered = o.Remembered
 	}
 	cp.Given = append(slices.Clone(cp.Given), o.Responses...)
 	return cp
@@ -197,10 +214,10 @@ func (cp Checkpoint) resumed(o Origin) Checkpoint {
 // Abandoned is the checkpoint of a pause that was cancelled: every call has a result.
 func (cp Checkpoint) Abandoned() Checkpoint {
 	messages := agui.NewFold(&agui.RunAgentInput{Messages: cp.Messages})
-	for _, p := range cp.Parked {
+	for _, p := range cp.waiting() {
 		fold(messages, p.result(agui.Text(textCancelled), nil))
 	}
-	cp.Messages, cp.Parked, cp.Questions, cp.Given = messages.Messages(), nil, nil, nil
+	cp.Messages, cp.Parked, cp.Questions, cp.Given, cp.Suspended = messages.Messages(), nil, nil, nil, nil
 	return cp
 }
 
@@ -208,8 +225,8 @@ func (cp *Checkpoint) remember(d Decision) {
 	if !d.Remembered || d.Tool == "" || d.Verdict != Approved && d.Verdict != Denied {
 		return
 	}
-	cp.Remembered = slices.DeleteFunc(slices.Clone(cp.Remembered), func(r Remembered) bool { return r.Tool == d.Tool })
-	cp.Remembered = append(cp.Remembered, Remembered{Tool: d.Tool, Verdict: d.Verdict, By: d.By, At: d.At, Because: d.Because})
+	cp.Remembered = slices.DeleteFunc(slices.Clone(cp.Remembered), func(r Remembered) bool { return r.Tool == d.Tool && r.Agent == d.Agent })
+	cp.Remembered = append(cp.Remembered, Remembered{Agent: d.Agent, Tool: d.Tool, Verdict: d.Verdict, By: d.By, At: d.At, Because: d.Because})
 }
 
 // heard adds what a client has said in a pause to a conversation: messages of its user,
@@ -253,9 +270,11 @@ func (o *Origin) conversation() []agui.Message {
 // told is what RUN_STARTED repeats of the messages of a run that goes on: those that are
 // new, and those that hold the calls that it answers, so that its log tells of them.
 func (r *run) told(before []agui.Message) []agui.Message {
+	stands := Checkpoint{Parked: r.parked, Suspended: r.below()}
+	waiting := stands.waiting()
 	var list []agui.Message
 	for _, m := range r.history.Messages() {
-		if slices.ContainsFunc(m.ToolCalls, func(c agui.ToolCall) bool { return findParked(r.parked, c.ID) != nil }) ||
+		if slices.ContainsFunc(m.ToolCalls, func(c agui.ToolCall) bool { return findParked(waiting, c.ID) != nil }) ||
 			!slices.ContainsFunc(before, func(known agui.Message) bool { return known.ID == m.ID }) {
 			list = append(list, m)
 		}
@@ -306,9 +325,9 @@ func (rc *RunContext[S]) resume(ctx workflow.Context) (*agui.Outcome, error) {
 	if _, err := rc.answer(ctx, func(Question) bool { return true }); err != nil {
 		return nil, err
 	}
-	switch {
-	case len(rc.r.questions) > 0:
-		return agui.Interrupted(interrupts(rc.r.questions)...), nil
+	switch waiting := rc.Interrupts(); {
+	case len(waiting) > 0:
+		return agui.Interrupted(waiting...), nil
 	case len(rc.r.left) > 0:
 		return agui.Success(rc.r.left...), nil
 	}
@@ -328,8 +347,12 @@ func (rc *RunContext[S]) answer(ctx workflow.Context, mine func(Question) bool) 
 		answered = append(answered, q)
 		return true
 	})
-	b := batch[S]{rc: rc}
+	b := batch[S]{rc: rc, mine: mine}
 	for _, p := range slices.Clone(r.parked) {
+		if p.Child != nil {
+			b.takeUp(p)
+			continue
+		}
 		of := func(q Question) bool { return q.Call == agui.ToolCallID(p.Call.ID) }
 		if !slices.ContainsFunc(answered, of) || slices.ContainsFunc(r.questions, of) {
 			continue
@@ -380,6 +403,23 @@ func (c *parkedCall[S]) Answer(content agui.Content, m agui.Metadata) (agui.Mess
 	}
 	c.rc.r.unpark(c.ID())
 	return c.p.Result, nil
+}
+
+// takeUp goes on with a call of a subagent that has answers.
+func (b *batch[S]) takeUp(p Parked) {
+	s := b.rc.r.waitsFor(*p.Child)
+	if s == nil || !s.ready(b.rc.r) {
+		return
+	}
+	s.going = true
+	i := len(b.outcomes)
+	b.outcomes = append(b.outcomes, Outcome{CallID: agui.ToolCallID(p.Call.ID), MessageID: p.Result})
+	b.forModel = append(b.forModel, nil)
+	b.after = p.Parent
+	o := b.rc.order(p.Call, p.Parent, p.Subagent, p.Tool)
+	o.Run = p.Run
+	o.Delegate = func(ctx workflow.Context) (Reply, error) { return b.rc.byAgent(ctx, s.Delegation, &s.Suspended) }
+	b.order(i, &parkedCall[S]{b.rc, p}, o)
 }
 
 // proceed goes on with a call that has its answers.

@@ -43,6 +43,8 @@ type run struct {
 	given      []Response
 	remembered []Remembered
 
+	suspended []*suspended     // subagents that wait
+	open      []tender         // batches of calls that are being carried out
 	delegated int              // delegations that are open
 	stale     bool             // clients hold messages that were given up
 	severed   []agui.Event     // the ends of delegations that were cancelled
@@ -70,7 +72,7 @@ func newRun(h Host, o Origin, cancelled func() bool) *run {
 		o.RootRunID = o.Input.RunID
 	}
 	r := &run{
-		host: h, origin: o, judge: new(agui.Verifier), view: newViewer(o.Definition.View, o.Subagent, o.Visibility), asked: cancelled,
+		host: h, origin: o, judge: o.judge(), view: newViewer(o.Definition.View, o.Subagent, o.Visibility), asked: cancelled,
 		ids: map[agui.MessageID]struct{}{}, calls: map[agui.ToolCallID]struct{}{}, parents: map[agui.ToolCallID]agui.MessageID{},
 	}
 	cp := Checkpoint{Messages: o.conversation(), Remembered: o.Remembered}
@@ -97,13 +99,11 @@ func newRun(h Host, o Origin, cancelled func() bool) *run {
 	}
 	r.asides, r.turns, r.usage, r.leaves, r.result, r.stale = cp.Asides, cp.Turns, cp.Usage, cp.Leaves, cp.Result, cp.Stale
 	r.questions, r.parked, r.left, r.given, r.remembered = cp.Questions, cp.Parked, cp.Left, cp.Given, cp.Remembered
-	// RUN_STARTED does not go through the pipe: begin emits it, or an earlier part of the run has.
-	_ = r.judge.Check(&agui.RunStarted{RunID: o.Input.RunID})
+	for _, s := range cp.Suspended {
+		r.suspended = append(r.suspended, &suspended{Suspended: s})
+	}
 	name := o.Input.RunID
 	if o.Subagent != nil {
-		// Announced, and not this run's to end.
-		_ = r.judge.Check(&agui.SubagentStarted{SubagentRunID: *o.Subagent})
-		_ = r.judge.Check(&agui.SubagentFinished{SubagentRunID: *o.Subagent})
 		name = agui.RunID(*o.Subagent)
 	}
 	r.root = emit.New(name, r.sink, emit.Options{
@@ -120,6 +120,19 @@ func newRun(h Host, o Origin, cancelled func() bool) *run {
 		Accepted: r.accepted,
 	})
 	return r
+}
+
+// judge is a verifier that knows what was emitted before the run, or its part of it, began.
+func (o *Origin) judge() *agui.Verifier {
+	v := new(agui.Verifier)
+	// RUN_STARTED does not go through the pipe: begin emits it, or an earlier part of the run has.
+	_ = v.Check(&agui.RunStarted{RunID: o.Input.RunID})
+	if o.Subagent != nil {
+		// Announced, and not this run's to end.
+		_ = v.Check(&agui.SubagentStarted{SubagentRunID: *o.Subagent})
+		_ = v.Check(&agui.SubagentFinished{SubagentRunID: *o.Subagent})
+	}
+	return v
 }
 
 // accepted takes what was emitted, as it was emitted.
@@ -260,6 +273,9 @@ func (r *run) checkpoint() (Checkpoint, error) {
 	}
 	if r.shown != nil {
 		cp.Shown = r.shown.Messages()
+	}
+	for _, s := range r.suspended {
+		cp.Suspended = append(cp.Suspended, s.Suspended)
 	}
 	if r.document == nil {
 		return cp, nil

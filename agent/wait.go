@@ -22,12 +22,14 @@ type Onward struct {
 	Input     agui.RunAgentInput
 	Metadata  agui.Metadata // for RUN_STARTED
 	Responses []Response
+	// Remembered are the decisions that stand, for a subagent.
+	Remembered []Remembered
 }
 
 // sitting is a coroutine that waits for answers.
 type sitting struct {
-	tag  *agui.SubagentRunID
-	mine func(Question) bool
+	tag   *agui.SubagentRunID
+	waits func() bool
 }
 
 // Interrupt asks people, and blocks until all of the interrupts have an answer; for days,
@@ -55,7 +57,7 @@ func (rc *RunContext[S]) Interrupt(ctx workflow.Context, list ...agui.Interrupt)
 	case r.cancelled():
 		return nil, ErrCancelled
 	case len(list) == 0:
-		return nil, &Error{Code: CodeProtocol, Message: "The agent asked for an interrupt without saying for which."}
+		return nil, &Error{Code: CodeProtocol, Message: asksNobody}
 	}
 	var questions []Question
 	for _, i := range list {
@@ -67,7 +69,7 @@ func (rc *RunContext[S]) Interrupt(ctx workflow.Context, list ...agui.Interrupt)
 			return nil, err
 		}
 		q.of = i.SubagentRunID
-		if r.view.Subagents != Attributed {
+		if r.view.visibility(i.SubagentRunID) != Attributed {
 			q.Interrupt.SubagentRunID = nil
 		}
 		questions = append(questions, q)
@@ -76,7 +78,7 @@ func (rc *RunContext[S]) Interrupt(ctx workflow.Context, list ...agui.Interrupt)
 	mine := func(q Question) bool {
 		return slices.ContainsFunc(questions, func(own Question) bool { return own.Interrupt.ID == q.Interrupt.ID })
 	}
-	if err := r.hold(ctx, rc.scope.SubagentRunID(), mine); err != nil {
+	if err := r.hold(ctx, rc.scope.SubagentRunID(), func() bool { return r.waits(mine) }); err != nil {
 		return nil, err
 	}
 	entries := make([]agui.ResumeEntry, len(questions))
@@ -90,24 +92,15 @@ func (rc *RunContext[S]) Interrupt(ctx workflow.Context, list ...agui.Interrupt)
 // await waits for the answers about calls of a batch, in agents that go on where they are.
 func (b *batch[S]) await(ctx workflow.Context) error {
 	r := b.rc.r
-	for !r.parks {
-		mine := func(q Question) bool {
-			return slices.ContainsFunc(b.outcomes, func(o Outcome) bool { return o.Waiting && o.CallID == q.Call })
-		}
-		if !slices.ContainsFunc(r.questions, mine) {
-			return nil
-		}
-		if err := r.hold(ctx, b.rc.scope.SubagentRunID(), mine); err != nil {
+	for !r.parks && slices.ContainsFunc(r.questions, b.mine) {
+		if err := r.hold(ctx, b.rc.scope.SubagentRunID(), func() bool { return r.waits(b.mine) }); err != nil {
 			return err
 		}
-		outcomes, err := b.rc.answer(ctx, mine)
+		outcomes, err := b.rc.answer(ctx, b.mine)
 		if err != nil {
 			return err
 		}
-		for _, out := range outcomes {
-			at := slices.IndexFunc(b.outcomes, func(o Outcome) bool { return o.CallID == out.CallID })
-			b.outcomes[at] = out
-		}
+		b.replace(outcomes)
 	}
 	return nil
 }
@@ -117,19 +110,30 @@ func (r *run) waits(mine func(Question) bool) bool {
 	return slices.ContainsFunc(r.questions, func(q Question) bool { return mine(q) && r.response(q.Interrupt.ID) == nil })
 }
 
-// hold blocks until the questions have answers. Of those that wait one leads, and ends the
-// run for all of them.
-func (r *run) hold(ctx workflow.Context, tag *agui.SubagentRunID, mine func(Question) bool) error {
+// unheard tells whether nobody can be asked.
+func (r *run) unheard() bool { return r.origin.Subagent != nil && !r.origin.Suspends }
+
+// whose is the agent for which a decision of this run's calls is remembered.
+func (r *run) whose() string {
+	if r.origin.Subagent == nil {
+		return ""
+	}
+	return r.origin.Definition.Name
+}
+
+// hold blocks while a coroutine waits for answers. Of those that wait one leads, and ends
+// the run for all of them.
+func (r *run) hold(ctx workflow.Context, tag *agui.SubagentRunID, waits func() bool) error {
 	host, ok := r.host.(Waiter)
-	if !ok || r.origin.Subagent != nil {
+	if !ok || r.unheard() {
 		return Errorf(CodeInternal, "there is nothing here in which a run could wait")
 	}
-	me := &sitting{tag, mine}
+	me := &sitting{tag, waits}
 	r.sitting = append(r.sitting, me)
 	defer func() { r.sitting = slices.DeleteFunc(r.sitting, func(s *sitting) bool { return s == me }) }()
-	for r.waits(mine) {
+	for waits() {
 		if r.leads {
-			if err := workflow.Await(ctx, func() bool { return !r.leads || !r.waits(mine) }); err != nil {
+			if err := workflow.Await(ctx, func() bool { return !r.leads || !waits() }); err != nil {
 				return err
 			}
 			continue
@@ -151,10 +155,13 @@ func (r *run) quiet(host Waiter) bool {
 	}
 	waiting := map[agui.SubagentRunID]bool{}
 	for _, s := range r.sitting {
-		if !r.waits(s.mine) {
+		if !s.waits() {
 			return false // it has its answers, and goes on
 		}
 		for tag := s.tag; tag != nil && !waiting[*tag]; tag = r.above[*tag] {
+			if _, open := r.above[*tag]; !open {
+				break // it is the run's own
+			}
 			waiting[*tag] = true
 		}
 	}
@@ -171,43 +178,39 @@ func (r *run) sit(ctx workflow.Context, host Waiter) error {
 			return err
 		}
 	}
-	open := slices.DeleteFunc(slices.Clone(r.questions), func(q Question) bool { return r.response(q.Interrupt.ID) != nil })
-	raised := func(id agui.SubagentRunID) (ids []agui.InterruptID) {
-		for _, q := range open {
-			if q.of != nil && *q.of == id {
-				ids = append(ids, q.Interrupt.ID)
-			}
+	if err := r.root.Pause(r.suspension); err != nil {
+		return err
+	}
+	if r.origin.Subagent == nil {
+		if err := r.show(); err != nil {
+			return err
 		}
-		return ids
-	}
-	if err := r.root.Pause(raised); err != nil {
-		return err
-	}
-	if err := r.show(); err != nil {
-		return err
-	}
-	in := r.origin.Input
-	if err := r.root.Emit(&agui.RunFinished{ThreadID: in.ThreadID, RunID: in.RunID, Outcome: agui.Interrupted(interrupts(open)...)}); err != nil {
-		return err
+		r.stale = false
+		in := r.origin.Input
+		terminal := &agui.RunFinished{ThreadID: in.ThreadID, RunID: in.RunID, Outcome: agui.Interrupted(interrupts(r.unanswered())...)}
+		if err := r.root.Emit(terminal); err != nil {
+			return err
+		}
 	}
 	stands, err := r.checkpoint()
 	if err != nil {
 		return err
 	}
-	stands.Questions = open
+	stands.Questions = slices.DeleteFunc(slices.Clone(r.questions), func(q Question) bool { return r.response(q.Interrupt.ID) != nil })
 	on, err := host.Wait(ctx, stands)
-	if err != nil {
-		for _, p := range r.parked {
-			fold(r.history, p.result(agui.Text(textCancelled), nil))
-		}
-		r.questions, r.parked = nil, nil
-		if r.cancelled() {
-			r.end = End{Outcome: agui.Cancelled(), Cancelled: true}
-			return ErrCancelled
-		}
+	if err == nil {
+		return r.goOn(ctx, on, stands)
+	}
+	if !r.cancelled() {
 		return err
 	}
-	return r.goOn(on, stands)
+	r.ended, r.end = true, End{Outcome: agui.Cancelled(), Cancelled: true} // nothing is told of it any more
+	if r.origin.Subagent == nil {
+		for _, e := range r.answerParked() {
+			fold(r.history, e)
+		}
+	}
+	return ErrCancelled
 }
 
 // yield lets every other coroutine run that can.
@@ -218,15 +221,17 @@ func yield(ctx workflow.Context) error {
 }
 
 // goOn goes on in another run.
-func (r *run) goOn(on Onward, stood Checkpoint) error {
-	r.ended, r.end = false, End{}
+func (r *run) goOn(ctx workflow.Context, on Onward, stood Checkpoint) error {
+	r.ended, r.end, r.stale = false, End{}, false
 	r.turns, r.usage, r.leaves = 0, nil, nil
 	r.origin.Input, r.origin.Metadata, r.origin.Responses, r.origin.Resumed = on.Input, on.Metadata, on.Responses, true
 	r.given = append(slices.Clone(r.given), on.Responses...)
-	for _, g := range on.Responses {
-		stood.remember(g.Decision)
+	if r.remembered = on.Remembered; r.origin.Subagent == nil {
+		for _, g := range on.Responses {
+			stood.remember(g.Decision)
+		}
+		r.remembered = stood.Remembered
 	}
-	r.remembered = stood.Remembered
 	// What is new of the conversation is what the client has said in the meantime.
 	heard := stood.heard(stood.Messages, on.Input.Messages)
 	r.history = agui.NewFold(&agui.RunAgentInput{Messages: heard})
@@ -242,13 +247,18 @@ func (r *run) goOn(on Onward, stood Checkpoint) error {
 	if err := r.rebase(on.Input.State); err != nil {
 		return err
 	}
-	r.judge = new(agui.Verifier)
-	if err := r.judge.Check(&agui.RunStarted{RunID: on.Input.RunID}); err != nil {
-		return err
-	}
+	r.judge = r.origin.judge()
 	r.origin.Checkpoint = &stood // what it stood like says what is new
-	if err := r.begin(); err != nil {
+	if r.origin.Subagent == nil {
+		if err := r.begin(); err != nil {
+			return err
+		}
+	}
+	if err := r.root.Reopen(on.Input.RunID, r.judge); err != nil {
 		return err
 	}
-	return r.root.Reopen(on.Input.RunID, r.judge)
+	for _, b := range slices.Clone(r.open) {
+		b.tend(ctx)
+	}
+	return nil
 }

@@ -51,6 +51,20 @@ type ChildInput struct {
 	Depth     int       `json:"depth"`
 	// Checkpoint is set by continue-as-new.
 	Checkpoint *Checkpoint `json:"checkpoint,omitempty"`
+	// Suspends says that the workflow above takes back a subagent that waits for people. The code of before there was such
+	// a thing does not.
+	Suspends bool `json:"suspends,omitempty"`
+	// Resume is set for one that goes on where it was suspended.
+	Resume *ChildResume `json:"resume,omitempty"`
+	// Remembered are the decisions that stand for subagents.
+	Remembered []agent.Remembered `json:"remembered,omitempty"`
+}
+
+// ChildResume is what a subagent begins with that goes on.
+type ChildResume struct {
+	// Run is where it stands. Responses are the answers that it has got.
+	Run       agent.Checkpoint `json:"run"`
+	Responses []agent.Response `json:"responses"`
 }
 
 // ChildResult is what a subagent leaves, whatever the way it ended: of one that failed or was cancelled it is in the details
@@ -63,6 +77,8 @@ type ChildResult struct {
 	Leaves   []string          `json:"leaves,omitempty"`
 	Stale    bool              `json:"stale,omitempty"`
 	Failure  *ChildFailure     `json:"failure,omitempty"`
+	// Suspended is where a subagent stands that waits for people. What it has said is there.
+	Suspended *agent.Checkpoint `json:"suspended,omitempty"`
 
 	// What it has used of the limits of the run.
 	Input  int64       `json:"input,omitempty"`
@@ -81,7 +97,9 @@ type ChildFailure struct {
 func (r *Runner) Child(ctx workflow.Context, in ChildInput) (ChildResult, error) {
 	h := newHost(ctx, RunInput{Tenant: in.Tenant, Agent: in.Agent, Input: in.Input})
 	h.part, h.lane, h.execution = &in, in.Lane, in.Execution
-	origin := agent.Origin{Input: in.Input, Subagent: &in.Subagent, Visibility: in.Visibility}
+	origin := agent.Origin{
+		Input: in.Input, Subagent: &in.Subagent, Visibility: in.Visibility, Suspends: in.Suspends, Remembered: in.Remembered,
+	}
 	var program agent.Program
 	if cp := in.Checkpoint; cp != nil {
 		h.restore(ctx, *cp)
@@ -97,6 +115,9 @@ func (r *Runner) Child(ctx workflow.Context, in ChildInput) (ChildResult, error)
 		}
 		if program = r.program(h.def); !found {
 			program = unknown(in.Agent)
+		}
+		if on := in.Resume; on != nil {
+			origin.Resumed, origin.Checkpoint, origin.Responses = true, &on.Run, on.Responses
 		}
 	}
 	origin.Definition = h.def
@@ -124,13 +145,8 @@ func (r *Runner) Child(ctx workflow.Context, in ChildInput) (ChildResult, error)
 
 // childResult is how the workflow of a subagent ends. Temporal knows one that failed as one that failed.
 func (h *host) childResult(back agent.Return) (ChildResult, error) {
-	out := ChildResult{
-		Text: back.Text, Result: back.Result, Messages: back.Messages, Usage: back.Usage, Leaves: back.Leaves, Stale: back.Stale,
-		Input: h.budget.Input, Output: h.budget.Output, Cost: h.budget.Cost,
-	}
-	if size, err := payloadSize(out.Messages); err != nil || size > maxReport {
-		out.Messages = nil
-	}
+	out := h.used(back.Report)
+	out.Text, out.Result, out.Suspended = back.Text, back.Result, back.Suspended
 	f := back.Failure
 	if f == nil {
 		return out, nil
@@ -146,7 +162,20 @@ func (h *host) childResult(back agent.Return) (ChildResult, error) {
 	return ChildResult{}, temporal.NewApplicationErrorWithOptions(text, f.Code, temporal.ApplicationErrorOptions{NonRetryable: true, Details: []any{out}})
 }
 
-// Delegate runs another agent in a child workflow, on a lane of its own, which is opened before it starts.
+// used is what a subagent has said and used.
+func (h *host) used(back agent.Report) ChildResult {
+	out := ChildResult{
+		Messages: back.Messages, Usage: back.Usage, Leaves: back.Leaves, Stale: back.Stale,
+		Input: h.budget.Input, Output: h.budget.Output, Cost: h.budget.Cost,
+	}
+	if size, err := payloadSize(out.Messages); err != nil || size > maxReport {
+		out.Messages = nil
+	}
+	return out
+}
+
+// Delegate runs another agent in a child workflow, on a lane of its own, which is opened before it starts. One that waits in
+// its place is told to go on, on another lane.
 func (h *host) Delegate(ctx workflow.Context, e agent.Errand, begin func() error) (agent.Report, error) {
 	if err := h.share(ctx); err != nil {
 		return agent.Report{}, err
@@ -160,20 +189,30 @@ func (h *host) Delegate(ctx workflow.Context, e agent.Errand, begin func() error
 		return agent.Report{}, err
 	}
 	h.children++
+	lane := h.laneOf(childLane(h.children))
+	if c := h.inPlace[e.Subagent]; c != nil {
+		if err := h.flush(ctx, activities.PublishInput{Open: []string{lane}}); err != nil {
+			return agent.Report{}, err
+		}
+		return h.tell(ctx, c, lane, e)
+	}
 	in := ChildInput{
-		Tenant: h.in.Tenant, Agent: e.Agent, Subagent: e.Subagent, Visibility: e.Visibility, Lane: h.laneOf(childLane(h.children)),
-		Execution: h.execution, Deadline: h.deadline, Depth: 1,
+		Tenant: h.in.Tenant, Agent: e.Agent, Subagent: e.Subagent, Visibility: e.Visibility, Lane: lane,
+		Execution: h.execution, Deadline: h.deadline, Depth: 1, Suspends: true, Remembered: e.Remembered,
 		Input: agui.RunAgentInput{
 			ThreadID: h.in.Input.ThreadID, RunID: h.in.Input.RunID, ProtocolVersion: h.in.Input.ProtocolVersion, Messages: e.Messages, Context: e.Context,
 		},
 	}
 	if h.part != nil {
-		in.Depth = h.part.Depth + 1
+		in.Depth, in.Suspends = h.part.Depth+1, h.part.Suspends
+	}
+	if e.Again != nil {
+		in.Resume = &ChildResume{Run: e.Again.Run, Responses: e.Responses}
 	}
 	if in.Depth > maxDepth {
 		return failed(CodeSubagentDepth, "Agents may delegate "+strconv.Itoa(maxDepth)+" levels deep, and no deeper."), nil
 	}
-	if !h.room.holds(in) {
+	if size, err := payloadSize(in); err != nil || size > maxPayload {
 		return failed(CodeConversationTooLarge, "What the agent would have to be told is too large."), nil
 	}
 	if err := h.flush(ctx, activities.PublishInput{Open: []string{in.Lane}}); err != nil {
@@ -182,33 +221,45 @@ func (h *host) Delegate(ctx workflow.Context, e agent.Errand, begin func() error
 	return h.child(ctx, in)
 }
 
-// child waits for a child workflow. When ctx is cancelled it waits until the child has ended.
+// child starts a child workflow and waits for it.
 func (h *host) child(ctx workflow.Context, in ChildInput) (agent.Report, error) {
 	ctx = workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
 		WorkflowID:          workflow.GetInfo(ctx).WorkflowExecution.ID + "/" + subject.Token(string(in.Subagent)),
 		ParentClosePolicy:   enumspb.PARENT_CLOSE_POLICY_REQUEST_CANCEL,
 		WaitForCancellation: true,
 	})
+	return h.hear(ctx, &child{of: in.Subagent, lane: in.Lane, end: workflow.ExecuteChildWorkflow(ctx, ChildType, in)})
+}
+
+// ended is what a child workflow has left that is closed, or is about to be.
+func (h *host) ended(ctx workflow.Context, c *child) (agent.Report, error) {
 	var out ChildResult
-	err := workflow.ExecuteChildWorkflow(ctx, ChildType, in).Get(ctx, &out)
+	err := c.end.Get(ctx, &out)
 	if superseded(err) {
 		h.lost = err
 		return agent.Report{}, err
 	}
 	if err != nil && !left(err, &out) {
 		// Whoever was at work for it may still be.
-		h.bury = append(h.bury, in.Lane)
-		workflow.GetLogger(ctx).Error("subagent was lost", "run_id", in.Input.RunID, "subagent", in.Subagent, "error", err)
+		h.bury = append(h.bury, c.lane)
+		workflow.GetLogger(ctx).Error("subagent was lost", "run_id", h.in.Input.RunID, "subagent", c.of, "error", err)
 		return failed(CodeSubagentLost, "The agent was stopped from outside, or failed inside the runtime."), nil
 	}
+	return h.report(out), nil
+}
+
+// report takes what a subagent has left, and counts what it has used.
+func (h *host) report(out ChildResult) agent.Report {
 	h.budget.Input += out.Input
 	h.budget.Output += out.Output
 	h.budget.Cost += out.Cost
-	report := agent.Report{Text: out.Text, Result: out.Result, Messages: out.Messages, Usage: out.Usage, Leaves: out.Leaves, Stale: out.Stale}
+	report := agent.Report{
+		Text: out.Text, Result: out.Result, Messages: out.Messages, Usage: out.Usage, Leaves: out.Leaves, Stale: out.Stale, Suspended: out.Suspended,
+	}
 	if f := out.Failure; f != nil {
 		report.Failure = &agent.Error{Code: f.Code, Message: f.Message}
 	}
-	return report, nil
+	return report
 }
 
 // left reads what a child has left that failed or was cancelled.
@@ -246,6 +297,11 @@ func (h *host) share(ctx workflow.Context) error {
 	if h.lost != nil {
 		return h.lost
 	}
+	return h.join(ctx)
+}
+
+// join is share, also of a log in other hands.
+func (h *host) join(ctx workflow.Context) error {
 	if err := workflow.Await(ctx, func() bool { return h.sharing > 0 || !h.lanes.IsLocked() }); err != nil {
 		return err
 	}
@@ -265,9 +321,9 @@ func (h *host) unshare() {
 
 // asNew is the input of the next workflow run of a subagent.
 func (c ChildInput) asNew(ctx workflow.Context, cp *Checkpoint) error {
-	c.Checkpoint = cp
-	if !cp.Room.holds(c) {
-		return nil
+	c.Checkpoint, c.Resume = cp, nil
+	if size, err := payloadSize(c); err != nil || size > maxPayload {
+		return err
 	}
 	return workflow.NewContinueAsNewError(ctx, ChildType, c)
 }

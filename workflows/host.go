@@ -37,8 +37,6 @@ type host struct {
 	started   int64
 	deadline  time.Time // of the run's wall time
 
-	room room
-
 	turnsBefore int // done before this workflow run, which makes at least one before it continues as new
 
 	budget Budget
@@ -55,12 +53,13 @@ type host struct {
 
 	tally tally
 
-	part      *ChildInput        // set in the workflow of a subagent
-	lane      string             // the one for whatever runs alone
-	sharing   int                // delegations that have the lanes together
-	subagents workflow.Semaphore // for them
-	children  int                // numbers given to child workflows
-	bury      []string           // beginnings of lanes of children that ended otherwise than by returning
+	part      *ChildInput                   // set in the workflow of a subagent
+	lane      string                        // the one for whatever runs alone
+	sharing   int                           // delegations that have the lanes together
+	subagents workflow.Semaphore            // for them
+	children  int                           // numbers given to child workflows
+	bury      []string                      // beginnings of lanes of children that ended otherwise than by returning
+	inPlace   map[agui.SubagentRunID]*child // that are open, and may wait where they are
 
 	stands func() (agent.Checkpoint, error) // how the run stands
 	desk   *desk
@@ -96,20 +95,15 @@ func (h *host) record(ctx workflow.Context, r *Runner) (bool, error) {
 	var recorded struct {
 		Definition agent.Definition `json:"definition"`
 		Found      bool             `json:"found"`
-		Room       room             `json:"room"`
 	}
 	effect := workflow.SideEffect(ctx, func(workflow.Context) any {
 		d, ok := r.definitions[h.in.Agent]
-		recording := map[string]any{"definition": d, "found": ok}
-		if r.room > 0 {
-			recording["room"] = r.room
-		}
-		return recording
+		return map[string]any{"definition": d, "found": ok}
 	})
 	if err := effect.Get(&recorded); err != nil {
 		return false, err
 	}
-	h.def, h.room = recorded.Definition, recorded.Room
+	h.def = recorded.Definition
 	h.deadline = workflow.Now(ctx).Add(h.def.Limits.Duration)
 	h.limitSubagents(ctx)
 	return recorded.Found, nil
@@ -127,7 +121,7 @@ func (h *host) limitSubagents(ctx workflow.Context) {
 func (h *host) restore(ctx workflow.Context, cp Checkpoint) {
 	h.def, h.deadline, h.turnsBefore = cp.Definition, cp.Deadline, cp.Run.Turns
 	h.outbox.OutboxState, h.gaveUp, h.seal, h.budget = cp.Outbox, cp.GaveUp, cp.Seal, cp.Budget
-	h.children, h.bury, h.room = cp.Children, cp.Bury, cp.Room
+	h.children, h.bury = cp.Children, cp.Bury
 	h.limitSubagents(ctx)
 }
 
@@ -152,12 +146,12 @@ func (h *host) ContinueAsNew(ctx workflow.Context, checkpoint func() (agent.Chec
 	if in.Resume != nil {
 		in.Resume = &Resume{Root: in.Resume.Root, Resumes: in.Resume.Resumes}
 	}
-	in.Checkpoint = &Checkpoint{Definition: h.def, Deadline: h.deadline, Outbox: h.outbox.OutboxState, GaveUp: h.gaveUp, Seal: h.seal, Budget: h.budget, Run: cp, Children: h.children, Bury: h.bury, Room: h.room}
+	in.Checkpoint = &Checkpoint{Definition: h.def, Deadline: h.deadline, Outbox: h.outbox.OutboxState, GaveUp: h.gaveUp, Seal: h.seal, Budget: h.budget, Run: cp, Children: h.children, Bury: h.bury}
 	if h.part != nil {
 		return h.part.asNew(ctx, in.Checkpoint)
 	}
-	if !h.room.holds(in) {
-		return nil
+	if size, err := payloadSize(in); err != nil || size > maxPayload {
+		return err
 	}
 	return workflow.NewContinueAsNewError(ctx, RunType, in)
 }
@@ -168,8 +162,8 @@ func (h *host) Append(e agui.Event) error {
 	if err != nil {
 		return err
 	}
-	if limit := h.room.event(); len(data) > limit {
-		return agent.Errorf(CodeEventTooLarge, "an event %s takes %d bytes, and at most %d fit into a step", e.Type(), len(data), limit)
+	if len(data) > maxOutboxEvent {
+		return agent.Errorf(CodeEventTooLarge, "an event %s takes %d bytes, and at most %d fit into a step", e.Type(), len(data), maxOutboxEvent)
 	}
 	h.outbox.append(data)
 	h.count(e)
@@ -245,9 +239,9 @@ func (h *host) ask(ctx workflow.Context, turn int, in activities.GenerateInput) 
 	in.Writing.Outbox = h.outbox.load(carryLimit)
 	if size, err := payloadSize(in); err != nil {
 		return out, h.internal(err)
-	} else if size > h.room.bytes() {
+	} else if size > maxPayload {
 		return out, agent.Errorf(CodeConversationTooLarge,
-			"the conversation takes %d bytes with the agent's instructions and tools, and at most %d fit into a turn: start a new thread, or let tools return less", size, h.room.bytes())
+			"the conversation takes %d bytes with the agent's instructions and tools, and at most %d fit into a turn: start a new thread, or let tools return less", size, maxPayload)
 	}
 	err = workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: min(generateTimeout, limit), ScheduleToCloseTimeout: limit,

@@ -32,12 +32,11 @@ func (h *host) CallTools(ctx workflow.Context, orders []agent.Order, done func(w
 		return err
 	}
 	if slices.ContainsFunc(orders, func(o agent.Order) bool { return o.Delegate != nil }) {
-		h.sharing++ // the children are within the batch, and the last one of all leaves the lanes
-		defer h.unshare()
-	} else {
-		defer h.lanes.Unlock()
+		h.sharing = len(orders) // each leaves them by itself, and the last one for all
+		return h.callAll(ctx, orders, done)
 	}
-	if len(orders) == 1 && orders[0].Delegate == nil {
+	defer h.lanes.Unlock()
+	if len(orders) == 1 {
 		return h.callOne(ctx, orders[0], done)
 	}
 	return h.callAll(ctx, orders, done)
@@ -97,10 +96,13 @@ func (h *host) callAll(ctx workflow.Context, orders []agent.Order, done ended) e
 	}
 	if len(opening.Open) > 0 { // else the first child brings the starts along
 		if err := h.flush(ctx, opening); err != nil {
+			for h.sharing > 0 {
+				h.unshare()
+			}
 			return err
 		}
 	}
-	b := fanout{h: h, orders: orders, done: done, running: len(orders), slots: workflow.NewSemaphore(ctx, int64(h.def.Limits.ParallelTools))}
+	b := fanout{h: h, orders: orders, done: done, running: len(orders), slots: workflow.NewSemaphore(ctx, int64(h.def.Limits.ParallelTools)), shares: h.sharing > 0}
 	var branches [][]int
 	changing := -1
 	for i, o := range orders {
@@ -145,9 +147,13 @@ type fanout struct {
 	slots   workflow.Semaphore
 	running int
 	failed  error // the first one
+	shares  bool  // each call shares the lanes with the others
 }
 
 func (b *fanout) run(ctx workflow.Context, i int) {
+	if b.shares {
+		defer b.h.unshare()
+	}
 	var err error
 	if b.orders[i].Delegate != nil {
 		err = b.delegate(ctx, i)
@@ -165,9 +171,16 @@ func (b *fanout) run(ctx workflow.Context, i int) {
 	}
 }
 
-// delegate runs a call that another agent carries out, which has lanes of its own.
+// delegate runs a call that another agent carries out, which has lanes of its own. That shares the lanes of the run by
+// itself, but for while it waits for people.
 func (b *fanout) delegate(ctx workflow.Context, i int) error {
+	b.h.unshare()
 	reply, err := b.orders[i].Delegate(ctx)
+	last, cancel := workflow.NewDisconnectedContext(ctx)
+	defer cancel()
+	if joined := b.h.join(last); err == nil {
+		err = joined
+	}
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,9 @@ func (h *host) Idle() bool { return !h.lanes.IsLocked() }
 
 // Wait blocks until there are answers.
 func (h *host) Wait(ctx workflow.Context, stands agent.Checkpoint) (agent.Onward, error) {
+	if h.part != nil {
+		return h.waitBelow(ctx, stands)
+	}
 	d := h.desk
 	d.pause = h.newPause(stands, workflow.Now(ctx))
 	d.describe = d.pause.status
@@ -46,10 +49,15 @@ func (h *host) Wait(ctx workflow.Context, stands agent.Checkpoint) (agent.Onward
 	return on, unmark(ctx, in)
 }
 
-// reopen begins the log and the counts of the run that goes on.
+// reopen goes on in another run.
 func (h *host) reopen(ctx workflow.Context, in RunInput) {
 	h.in.Input, h.in.Digest, h.in.Kept = in.Input, in.Digest, in.Kept
 	h.in.Resume = &Resume{Root: in.Resume.Root, Resumes: in.Resume.Resumes}
+	h.begin(ctx)
+}
+
+// begin begins the log and the counts of a run.
+func (h *host) begin(ctx workflow.Context) {
 	h.deadline = workflow.Now(ctx).Add(h.def.Limits.Duration)
 	h.outbox, h.gaveUp, h.seal, h.budget, h.turnsBefore = outbox{}, false, nil, Budget{}, 0
 }

@@ -45,7 +45,6 @@ type Pause struct {
 	Kept      Kept             `json:"kept,omitzero"`
 	// KeepHistory says that the thread keeps its conversation.
 	KeepHistory bool `json:"keepHistory,omitempty"`
-	Room        room `json:"room,omitempty"` // that each step has; 0: what Temporal takes
 }
 
 // Onward is the run that goes on after a pause.
@@ -68,7 +67,7 @@ type Resume struct {
 
 // open are the questions that have no answer.
 func (p *Pause) open() []agent.Question {
-	return slices.DeleteFunc(slices.Clone(p.Run.Questions), func(q agent.Question) bool { return p.response(q.Interrupt.ID) != nil })
+	return slices.DeleteFunc(p.Run.Open(), func(q agent.Question) bool { return p.response(q.Interrupt.ID) != nil })
 }
 
 func (p *Pause) response(id agui.InterruptID) *agent.Response {
@@ -163,7 +162,7 @@ func (p *Pause) cancelled() Kept {
 	for _, r := range p.Responses {
 		k.note(r, "")
 	}
-	k.take(p.Room, p.KeepHistory, p.Agent, p.Input.RunID, p.Run.Abandoned())
+	k.take(p.KeepHistory, p.Agent, p.Input.RunID, p.Run.Abandoned())
 	return k
 }
 
@@ -171,7 +170,7 @@ func (p *Pause) cancelled() Kept {
 func (h *host) newPause(left agent.Checkpoint, now time.Time) *Pause {
 	p := &Pause{
 		Version: PauseVersion, Tenant: h.in.Tenant, Agent: h.in.Agent, Root: h.root(), Input: h.in.Input, Digest: h.in.Digest,
-		Since: now.UTC(), Run: left, Kept: h.in.Kept, KeepHistory: h.def.KeepHistory, Room: h.room,
+		Since: now.UTC(), Run: left, Kept: h.in.Kept, KeepHistory: h.def.KeepHistory,
 	}
 	if h.in.Resume != nil {
 		p.Resumes = h.in.Resume.Resumes
@@ -181,14 +180,17 @@ func (h *host) newPause(left agent.Checkpoint, now time.Time) *Pause {
 	return p
 }
 
+// maxPause bounds a pause, in bytes: answers have to fit beside it.
+const maxPause = maxPayload - 128<<10
+
 // CanKeep tells whether a run can be kept while it waits.
 func (h *host) CanKeep(cp agent.Checkpoint) error {
 	size, err := payloadSize(h.newPause(cp, time.Time{}))
 	if err != nil {
 		return h.internal(err)
 	}
-	if limit := h.room.pause(); size > limit {
-		return agent.Errorf(CodeConversationTooLarge, "the run can't wait for an answer: it would have to keep %d bytes, and at most %d can be kept", size, limit)
+	if size > maxPause {
+		return agent.Errorf(CodeConversationTooLarge, "the run can't wait for an answer: it would have to keep %d bytes, and at most %d can be kept", size, maxPause)
 	}
 	return nil
 }

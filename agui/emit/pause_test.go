@@ -30,8 +30,8 @@ func TestPauseAndReopen(t *testing.T) {
 	text, err := root.Branch().Message()
 	must(t, err)
 
-	must(t, root.Pause(func(id agui.SubagentRunID) []agui.InterruptID {
-		return []agui.InterruptID{agui.InterruptID(id + "-asks")}
+	must(t, root.Pause(func(id agui.SubagentRunID) agui.Event {
+		return &agui.SubagentFinished{SubagentRunID: id, Outcome: agui.Suspended(agui.InterruptID(id + "-asks"))}
 	}))
 	must(t, root.Emit(&agui.RunFinished{RunID: "r1", Outcome: agui.Interrupted(agui.Interrupt{ID: "r1-sub-1-asks"})}))
 	if err := root.Emit(&agui.Custom{Name: "x"}); err == nil {
