@@ -212,7 +212,7 @@ func (h *host) Delegate(ctx workflow.Context, e agent.Errand, begin func() error
 	if in.Depth > maxDepth {
 		return failed(CodeSubagentDepth, "Agents may delegate "+strconv.Itoa(maxDepth)+" levels deep, and no deeper."), nil
 	}
-	if size, err := payloadSize(in); err != nil || size > maxPayload {
+	if !h.room.holds(in) {
 		return failed(CodeConversationTooLarge, "What the agent would have to be told is too large."), nil
 	}
 	if err := h.flush(ctx, activities.PublishInput{Open: []string{in.Lane}}); err != nil {
@@ -322,8 +322,8 @@ func (h *host) unshare() {
 // asNew is the input of the next workflow run of a subagent.
 func (c ChildInput) asNew(ctx workflow.Context, cp *Checkpoint) error {
 	c.Checkpoint, c.Resume = cp, nil
-	if size, err := payloadSize(c); err != nil || size > maxPayload {
-		return err
+	if !cp.Room.holds(c) {
+		return nil
 	}
 	return workflow.NewContinueAsNewError(ctx, ChildType, c)
 }

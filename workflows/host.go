@@ -37,6 +37,8 @@ type host struct {
 	started   int64
 	deadline  time.Time // of the run's wall time
 
+	room room
+
 	turnsBefore int // done before this workflow run, which makes at least one before it continues as new
 
 	budget Budget
@@ -95,15 +97,20 @@ func (h *host) record(ctx workflow.Context, r *Runner) (bool, error) {
 	var recorded struct {
 		Definition agent.Definition `json:"definition"`
 		Found      bool             `json:"found"`
+		Room       room             `json:"room"`
 	}
 	effect := workflow.SideEffect(ctx, func(workflow.Context) any {
 		d, ok := r.definitions[h.in.Agent]
-		return map[string]any{"definition": d, "found": ok}
+		recording := map[string]any{"definition": d, "found": ok}
+		if r.room > 0 {
+			recording["room"] = r.room
+		}
+		return recording
 	})
 	if err := effect.Get(&recorded); err != nil {
 		return false, err
 	}
-	h.def = recorded.Definition
+	h.def, h.room = recorded.Definition, recorded.Room
 	h.deadline = workflow.Now(ctx).Add(h.def.Limits.Duration)
 	h.limitSubagents(ctx)
 	return recorded.Found, nil
@@ -121,7 +128,7 @@ func (h *host) limitSubagents(ctx workflow.Context) {
 func (h *host) restore(ctx workflow.Context, cp Checkpoint) {
 	h.def, h.deadline, h.turnsBefore = cp.Definition, cp.Deadline, cp.Run.Turns
 	h.outbox.OutboxState, h.gaveUp, h.seal, h.budget = cp.Outbox, cp.GaveUp, cp.Seal, cp.Budget
-	h.children, h.bury = cp.Children, cp.Bury
+	h.children, h.bury, h.room = cp.Children, cp.Bury, cp.Room
 	h.limitSubagents(ctx)
 }
 
@@ -146,12 +153,12 @@ func (h *host) ContinueAsNew(ctx workflow.Context, checkpoint func() (agent.Chec
 	if in.Resume != nil {
 		in.Resume = &Resume{Root: in.Resume.Root, Resumes: in.Resume.Resumes}
 	}
-	in.Checkpoint = &Checkpoint{Definition: h.def, Deadline: h.deadline, Outbox: h.outbox.OutboxState, GaveUp: h.gaveUp, Seal: h.seal, Budget: h.budget, Run: cp, Children: h.children, Bury: h.bury}
+	in.Checkpoint = &Checkpoint{Definition: h.def, Deadline: h.deadline, Outbox: h.outbox.OutboxState, GaveUp: h.gaveUp, Seal: h.seal, Budget: h.budget, Run: cp, Children: h.children, Bury: h.bury, Room: h.room}
 	if h.part != nil {
 		return h.part.asNew(ctx, in.Checkpoint)
 	}
-	if size, err := payloadSize(in); err != nil || size > maxPayload {
-		return err
+	if !h.room.holds(in) {
+		return nil
 	}
 	return workflow.NewContinueAsNewError(ctx, RunType, in)
 }
@@ -162,8 +169,8 @@ func (h *host) Append(e agui.Event) error {
 	if err != nil {
 		return err
 	}
-	if len(data) > maxOutboxEvent {
-		return agent.Errorf(CodeEventTooLarge, "an event %s takes %d bytes, and at most %d fit into a step", e.Type(), len(data), maxOutboxEvent)
+	if limit := h.room.event(); len(data) > limit {
+		return agent.Errorf(CodeEventTooLarge, "an event %s takes %d bytes, and at most %d fit into a step", e.Type(), len(data), limit)
 	}
 	h.outbox.append(data)
 	h.count(e)
@@ -239,9 +246,9 @@ func (h *host) ask(ctx workflow.Context, turn int, in activities.GenerateInput) 
 	in.Writing.Outbox = h.outbox.load(carryLimit)
 	if size, err := payloadSize(in); err != nil {
 		return out, h.internal(err)
-	} else if size > maxPayload {
+	} else if size > h.room.bytes() {
 		return out, agent.Errorf(CodeConversationTooLarge,
-			"the conversation takes %d bytes with the agent's instructions and tools, and at most %d fit into a turn: start a new thread, or let tools return less", size, maxPayload)
+			"the conversation takes %d bytes with the agent's instructions and tools, and at most %d fit into a turn: start a new thread, or let tools return less", size, h.room.bytes())
 	}
 	err = workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: min(generateTimeout, limit), ScheduleToCloseTimeout: limit,

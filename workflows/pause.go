@@ -45,6 +45,7 @@ type Pause struct {
 	Kept      Kept             `json:"kept,omitzero"`
 	// KeepHistory says that the thread keeps its conversation.
 	KeepHistory bool `json:"keepHistory,omitempty"`
+	Room        room `json:"room,omitempty"` // that each step has; 0: what Temporal takes
 }
 
 // Onward is the run that goes on after a pause.
@@ -162,7 +163,7 @@ func (p *Pause) cancelled() Kept {
 	for _, r := range p.Responses {
 		k.note(r, "")
 	}
-	k.take(p.KeepHistory, p.Agent, p.Input.RunID, p.Run.Abandoned())
+	k.take(p.Room, p.KeepHistory, p.Agent, p.Input.RunID, p.Run.Abandoned())
 	return k
 }
 
@@ -170,7 +171,7 @@ func (p *Pause) cancelled() Kept {
 func (h *host) newPause(left agent.Checkpoint, now time.Time) *Pause {
 	p := &Pause{
 		Version: PauseVersion, Tenant: h.in.Tenant, Agent: h.in.Agent, Root: h.root(), Input: h.in.Input, Digest: h.in.Digest,
-		Since: now.UTC(), Run: left, Kept: h.in.Kept, KeepHistory: h.def.KeepHistory,
+		Since: now.UTC(), Run: left, Kept: h.in.Kept, KeepHistory: h.def.KeepHistory, Room: h.room,
 	}
 	if h.in.Resume != nil {
 		p.Resumes = h.in.Resume.Resumes
@@ -180,17 +181,14 @@ func (h *host) newPause(left agent.Checkpoint, now time.Time) *Pause {
 	return p
 }
 
-// maxPause bounds a pause, in bytes: answers have to fit beside it.
-const maxPause = maxPayload - 128<<10
-
 // CanKeep tells whether a run can be kept while it waits.
 func (h *host) CanKeep(cp agent.Checkpoint) error {
 	size, err := payloadSize(h.newPause(cp, time.Time{}))
 	if err != nil {
 		return h.internal(err)
 	}
-	if size > maxPause {
-		return agent.Errorf(CodeConversationTooLarge, "the run can't wait for an answer: it would have to keep %d bytes, and at most %d can be kept", size, maxPause)
+	if limit := h.room.pause(); size > limit {
+		return agent.Errorf(CodeConversationTooLarge, "the run can't wait for an answer: it would have to keep %d bytes, and at most %d can be kept", size, limit)
 	}
 	return nil
 }
