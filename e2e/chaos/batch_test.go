@@ -53,10 +53,10 @@ func (b *batch) run(ctx context.Context) {
 			c.close()
 		}
 	}()
-	before, err := b.weigh(ctx)
-	if err != nil {
-		b.err = err
-		return
+	if b.fault.before != nil {
+		if b.err = b.fault.before(ctx, s); b.err != nil {
+			return
+		}
 	}
 	for _, brief := range []bool{false, true} {
 		b.each(func(c *cell) {
@@ -87,7 +87,7 @@ func (b *batch) run(ctx context.Context) {
 		return
 	}
 	b.each(func(c *cell) { c.prove(ctx) })
-	b.err = b.leftovers(ctx, before)
+	b.err = b.leftovers(ctx)
 }
 
 // strike has the fault happen, lets the runs go on, and returns when they have ended.
@@ -162,58 +162,60 @@ func (c *cell) over() bool {
 	return r.over
 }
 
-// weigh asks the worker and the gateways what they take up.
-func (b *batch) weigh(ctx context.Context) (map[*node]judge.Weight, error) {
-	all := map[*node]judge.Weight{}
-	for _, n := range []*node{b.stack.worker, b.stack.gateways[0], b.stack.gateways[1]} {
-		w, err := judge.Weigh(ctx, n.metrics)
-		if err != nil {
-			return nil, fmt.Errorf("weigh %s: %w", n.name, err)
-		}
-		all[n] = w
-	}
-	return all, nil
-}
-
 const (
-	// moreGoroutines is what a process may have more after a batch than before: requests of the test's own, and those
-	// of Temporal's client that are under way.
+	// moreGoroutines is what a process may have more than at first: requests of the test's own, and those of Temporal's
+	// client that are under way.
 	moreGoroutines = 20
-	// moreMemory covers what Go's collector has not given back yet, and the caches that a batch fills.
+	// moreMemory covers what Go's collector has not given back yet, and caches.
 	moreMemory = 64 << 20
 )
 
-// leftovers checks that nothing was left behind, by runs that have all ended.
-func (b *batch) leftovers(ctx context.Context, before map[*node]judge.Weight) error {
+// leftovers checks that nothing was left behind, by runs that have all ended. What processes take up is compared with what
+// they took up when they were first looked at: behind their first batch, in which they have done everything once.
+func (b *batch) leftovers(ctx context.Context) error {
+	s := b.stack
 	for _, c := range b.cells {
 		if len(c.errs) > 0 {
 			return nil // what it left is no wonder
 		}
-		b.stack.known[c.thread] = c.runs
+		s.known[c.thread] = c.runs
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience/3)
 	defer cancel()
 	return errors.Join(
 		eventually(ctx, "open executions", func(ctx context.Context) error {
-			open, err := judge.Engine{Client: b.stack.temporalClient}.Open(ctx)
+			open, err := judge.Engine{Client: s.temporalClient}.Open(ctx)
 			if err == nil && len(open) > 0 {
 				err = fmt.Errorf("%q are open", open)
 			}
 			return err
 		}),
 		eventually(ctx, "the log", func(ctx context.Context) error {
-			return judge.Log{Conn: b.stack.natsConn}.Leftovers(ctx, b.stack.known, len(b.stack.gateways)+1)
+			return judge.Log{Conn: s.natsConn}.Leftovers(ctx, s.known, len(s.gateways)+1)
+		}),
+		eventually(ctx, "subscriptions", func(ctx context.Context) error {
+			n, err := judge.Subscriptions(ctx, "http://"+address(s.monitorPort))
+			switch {
+			case err != nil:
+				return err
+			case s.subscriptions == 0:
+				s.subscriptions = n
+			case n > s.subscriptions:
+				return fmt.Errorf("there are %d, at first there were %d", n, s.subscriptions)
+			}
+			return nil
 		}),
 		eventually(ctx, "processes", func(ctx context.Context) error {
-			now, err := b.weigh(ctx)
-			if err != nil {
-				return err
-			}
-			for n, w := range now {
-				if was, lived := before[n]; lived && b.fault != calm {
-					if err := w.Outgrew(was, moreGoroutines, moreMemory); err != nil {
-						return fmt.Errorf("%s: %w", n.name, err)
-					}
+			for _, n := range []*node{s.worker, s.gateways[0], s.gateways[1]} {
+				now, err := judge.Weigh(ctx, n.metrics)
+				if err != nil {
+					return fmt.Errorf("%s: %w", n.name, err)
+				}
+				was, lived := s.first[n]
+				if !lived {
+					s.first[n] = now
+				} else if err := now.Outgrew(was, moreGoroutines, moreMemory); err != nil {
+					return fmt.Errorf("%s: %w", n.name, err)
 				}
 			}
 			return nil

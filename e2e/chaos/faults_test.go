@@ -52,7 +52,9 @@ type fault struct {
 	// zombie: a successor does all the work before the victim wakes, and what the victim had sent arrives then.
 	zombie bool
 	// lasts is how long it takes from when the runs were let go until heal.
-	lasts  time.Duration
+	lasts time.Duration
+	// before is when nothing runs.
+	before func(ctx context.Context, s *stack) error
 	strike func(ctx context.Context, s *stack, v *victim) error
 	heal   func(ctx context.Context, s *stack, v *victim) error
 	// after is when all runs have ended.
@@ -120,6 +122,32 @@ var (
 			return v.restart(s, ctx)
 		},
 	}
+	rollBack = &fault{
+		name: "rolled-back", words: "killed, its disk set back to before the run began, and started again", loses: true,
+		before: func(ctx context.Context, s *stack) error {
+			s.nats.kill()
+			if err := os.RemoveAll(s.natsBackup()); err != nil {
+				return err
+			}
+			if err := os.CopyFS(s.natsBackup(), os.DirFS(s.natsFolder())); err != nil {
+				return err
+			}
+			if err := s.startNATS(ctx); err != nil {
+				return err
+			}
+			return s.ready(ctx)
+		},
+		strike: func(ctx context.Context, s *stack, v *victim) error {
+			v.process(s).kill()
+			if err := os.RemoveAll(s.natsFolder()); err != nil {
+				return err
+			}
+			if err := os.CopyFS(s.natsFolder(), os.DirFS(s.natsBackup())); err != nil {
+				return err
+			}
+			return v.restart(s, ctx)
+		},
+	}
 	slow = &fault{
 		name: "slow", words: "all its connections slow until the end: 2 KiB at a time, 20 ms each",
 		strike: func(_ context.Context, s *stack, v *victim) error {
@@ -146,7 +174,7 @@ func faultsOf(v *victim) []*fault {
 	case "worker":
 		return []*fault{kill, freezeWorker, cut, slow}
 	case "nats":
-		return []*fault{kill, freeze, cut, lose, slow}
+		return []*fault{kill, freeze, cut, lose, rollBack, slow}
 	}
 	return []*fault{kill, freeze, cut, slow}
 }

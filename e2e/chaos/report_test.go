@@ -65,7 +65,7 @@ func (b *book) write(path string) error {
 	var out bytes.Buffer
 	err = t.Execute(&out, map[string]any{
 		"Cells": len(b.held), "Took": time.Since(b.began).Round(time.Minute).String(), "Failed": b.failed, "Faults": faults, "Points": places,
-		"Victims": names, "Columns": []string{kill.name, freeze.name, cut.name, lose.name, slow.name},
+		"Victims": names, "Columns": []string{kill.name, freeze.name, cut.name, lose.name, rollBack.name, slow.name},
 	})
 	if err != nil {
 		return err
@@ -79,7 +79,7 @@ func (b *book) cell(victim, fault, point string) string {
 	held, run := b.held[name]
 	text := "holds"
 	switch {
-	case !run && fault == lose.name && victim != "nats":
+	case !run && (fault == lose.name || fault == rollBack.name) && victim != "nats":
 		return "–"
 	case !run:
 		return "not run"

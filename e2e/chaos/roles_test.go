@@ -31,6 +31,7 @@ const (
 	envRole    = "HOLDFAST_CHAOS_ROLE"
 	envPort    = "HOLDFAST_CHAOS_PORT"    // NATS, model: where it listens
 	envFolder  = "HOLDFAST_CHAOS_FOLDER"  // NATS: its store
+	envMonitor = "HOLDFAST_CHAOS_MONITOR" // NATS: where it tells about itself
 	envEffects = "HOLDFAST_CHAOS_EFFECTS" // worker: file to which tools append what they did
 	envGate    = "HOLDFAST_CHAOS_GATE"    // worker: URL at which tools wait
 
@@ -60,8 +61,12 @@ func serveNATS(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", envPort, err)
 	}
+	monitor, err := strconv.Atoi(os.Getenv(envMonitor))
+	if err != nil {
+		return fmt.Errorf("%s: %w", envMonitor, err)
+	}
 	ns, err := server.NewServer(&server.Options{
-		ServerName: "chaos", Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: os.Getenv(envFolder), NoSigs: true, NoLog: true,
+		ServerName: "chaos", Host: "127.0.0.1", Port: port, HTTPHost: "127.0.0.1", HTTPPort: monitor, JetStream: true, StoreDir: os.Getenv(envFolder), NoSigs: true, NoLog: true,
 	})
 	if err != nil {
 		return err

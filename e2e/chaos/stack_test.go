@@ -36,9 +36,9 @@ type stack struct {
 	traps     *traps
 	gateURL   string
 
-	temporalPort, natsPort, modelPort int
-	temporalClient                    client.Client
-	natsConn                          *nats.Conn
+	temporalPort, natsPort, monitorPort, modelPort int
+	temporalClient                                 client.Client
+	natsConn                                       *nats.Conn
 
 	closers []func()
 
@@ -51,7 +51,9 @@ type stack struct {
 	scripts               []script
 	released              []string
 
-	known map[string][]string // runs that were asked for, by thread
+	known         map[string][]string    // runs that were asked for, by thread
+	first         map[*node]judge.Weight // of each process, when it was first looked at with nothing to do
+	subscriptions int                    // of all processes, then
 }
 
 // node is a worker or a gateway, with links of its own.
@@ -81,14 +83,14 @@ func openStack(ctx context.Context, devserver string) (_ *stack, err error) {
 	}
 	s := &stack{
 		dir: dir, devserver: devserver, effects: filepath.Join(dir, "effects"), gate: newGate(), traps: &traps{}, started: map[string]int{},
-		known: map[string][]string{},
+		known: map[string][]string{}, first: map[*node]judge.Weight{},
 	}
 	defer func() {
 		if err != nil {
 			s.close()
 		}
 	}()
-	for _, port := range []*int{&s.temporalPort, &s.natsPort, &s.modelPort} {
+	for _, port := range []*int{&s.temporalPort, &s.natsPort, &s.monitorPort, &s.modelPort} {
 		if *port, err = freePort(); err != nil {
 			return nil, err
 		}
@@ -183,8 +185,11 @@ func (s *stack) startTemporal(ctx context.Context) (err error) {
 
 func (s *stack) natsFolder() string { return filepath.Join(s.dir, "nats") }
 
+func (s *stack) natsBackup() string { return filepath.Join(s.dir, "nats-backup") }
+
 func (s *stack) startNATS(ctx context.Context) (err error) {
-	if s.nats, err = s.launchSelf(roleNATS, envPort+"="+strconv.Itoa(s.natsPort), envFolder+"="+s.natsFolder()); err != nil {
+	if s.nats, err = s.launchSelf(roleNATS,
+		envPort+"="+strconv.Itoa(s.natsPort), envMonitor+"="+strconv.Itoa(s.monitorPort), envFolder+"="+s.natsFolder()); err != nil {
 		return err
 	}
 	_, err = s.nats.logged(ctx, "nats started")

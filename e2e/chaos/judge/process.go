@@ -2,6 +2,7 @@ package judge
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -17,16 +18,7 @@ type Weight struct {
 
 // Weigh asks a process that serves metrics.
 func Weigh(ctx context.Context, metricsURL string) (w Weight, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, metricsURL, nil)
-	if err != nil {
-		return w, err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return w, err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	body, err := io.ReadAll(resp.Body)
+	body, err := get(ctx, metricsURL)
 	if err != nil {
 		return w, err
 	}
@@ -44,9 +36,41 @@ func Weigh(ctx context.Context, metricsURL string) (w Weight, err error) {
 		}
 	}
 	if w.Goroutines == 0 || w.Memory == 0 {
-		return w, fmt.Errorf("GET %s: no figures of the process: %d", metricsURL, resp.StatusCode)
+		return w, fmt.Errorf("GET %s: no figures of the process", metricsURL)
 	}
 	return w, nil
+}
+
+// Subscriptions asks a NATS server at its monitoring address how many subscriptions it has, its own included.
+func Subscriptions(ctx context.Context, monitorURL string) (int, error) {
+	body, err := get(ctx, monitorURL+"/varz")
+	if err != nil {
+		return 0, err
+	}
+	var v struct {
+		Subscriptions int `json:"subscriptions"`
+	}
+	return v.Subscriptions, json.Unmarshal(body, &v)
+}
+
+// visitor keeps no connection: each would be a goroutine of a process that is looked at.
+var visitor = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+
+func get(ctx context.Context, url string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := visitor.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("GET %s: %s", url, resp.Status)
+	}
+	return body, err
 }
 
 // Outgrew checks that a process has come back to where it was: to a few goroutines, and to so many bytes. A Go process
