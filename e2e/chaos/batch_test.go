@@ -96,7 +96,17 @@ func (b *batch) strike(ctx context.Context) error {
 	if err := b.fault.strike(ctx, s, b.victim); err != nil {
 		return fmt.Errorf("strike: %w", err)
 	}
-	if !b.fault.zombie {
+	if b.fault.beside != nil {
+		b.each(func(c *cell) {
+			if c.point.again != nil {
+				c.fail("come to the point again", c.point.again(ctx, c))
+			}
+		})
+		if err := b.fault.beside(ctx, s); err != nil {
+			return err
+		}
+	}
+	if !b.fault.late {
 		s.traps.open()
 	}
 	var parts sync.WaitGroup

@@ -169,7 +169,7 @@ func (c *cell) view(ctx context.Context, status string) (view threadView, err er
 	err = eventually(ctx, "the thread is "+status, func(ctx context.Context) error {
 		code, body, err := roundTrip(ctx, http.MethodGet, c.stack.gateway(1).url()+"/threads/"+c.thread, nil, "")
 		if err != nil || code != http.StatusOK {
-			return fmt.Errorf("%d %s (%w)", code, body, err)
+			return fmt.Errorf("%d %s (%v)", code, body, err)
 		}
 		view = threadView{}
 		if err := json.Unmarshal([]byte(body), &view); err != nil {
@@ -295,7 +295,7 @@ func (c *cell) replay(ctx context.Context, s judge.Stream, gone bool) error {
 	}
 	for _, last := range []string{"", s.Frames[0].ID} {
 		if status, body, err := ask(last); err != nil || status != http.StatusNotFound && status != http.StatusGone {
-			return fmt.Errorf("behind %q: %d %.300s (%w), want that it is gone", last, status, body, err)
+			return fmt.Errorf("behind %q: %d %.300s (%v), want that it is gone", last, status, body, err)
 		}
 	}
 	return nil

@@ -49,13 +49,15 @@ type fault struct {
 	name, words string
 	// loses: the event log is emptied.
 	loses bool
-	// zombie: a successor does all the work before the victim wakes, and what the victim had sent arrives then.
-	zombie bool
+	// late: what was caught arrives when all runs have ended, and not when they go on.
+	late bool
 	// lasts is how long it takes from when the runs were let go until heal.
 	lasts time.Duration
 	// before is when nothing runs.
 	before func(ctx context.Context, s *stack) error
 	strike func(ctx context.Context, s *stack, v *victim) error
+	// beside is when whatever was struck has a successor, and that has come to the points, too.
+	beside func(ctx context.Context, s *stack) error
 	heal   func(ctx context.Context, s *stack, v *victim) error
 	// after is when all runs have ended.
 	after func(ctx context.Context, s *stack, v *victim) error
@@ -85,27 +87,24 @@ var (
 	// connection stands, so that is cut; it stays so until the zombie has had its say: only the log tells it that it
 	// is too late.
 	freezeWorker = &fault{
-		name: "freeze", words: "frozen (SIGSTOP) until another has done its work, then awake (SIGCONT), with what it had sent last arriving only then", zombie: true,
-		strike: func(ctx context.Context, s *stack, _ *victim) error {
-			s.zombie = s.worker
-			if err := s.zombie.freeze(ctx); err != nil {
-				return err
-			}
-			s.zombie.temporal.cut()
-			return s.startWorker(ctx)
-		},
+		name: "freeze", words: "frozen (SIGSTOP) until another has done its work, then awake (SIGCONT), with what it had sent last arriving only then", late: true,
+		strike: replaceFrozen,
 		after: func(ctx context.Context, s *stack, _ *victim) error {
-			z := s.zombie
 			s.traps.open()
-			if err := z.thaw(); err != nil {
+			if err := s.zombie.thaw(); err != nil {
 				return err
 			}
 			short, cancel := context.WithTimeout(ctx, frozenFor)
 			defer cancel()
-			_, _ = z.logged(short, "Activity error.") // one that had nothing in hand has nothing to say
-			z.temporal.mend()
-			return z.stop()
+			_, _ = s.zombie.logged(short, "Activity error.") // one that had nothing in hand has nothing to say
+			return restZombie(ctx, s, nil)
 		},
+	}
+	wakeWorker = &fault{
+		name: "awake", words: "frozen (SIGSTOP) until another works at the same point, then awake (SIGCONT) beside it, with what it had sent last arriving",
+		strike: replaceFrozen,
+		beside: func(_ context.Context, s *stack) error { return s.zombie.thaw() },
+		after:  restZombie,
 	}
 	cut = &fault{
 		name: "cut", words: "all its connections broken, and refused for 2 s", lasts: partedFor,
@@ -161,6 +160,22 @@ var (
 	calm = &fault{name: "calm", words: "nothing happens", strike: func(context.Context, *stack, *victim) error { return nil }}
 )
 
+// replaceFrozen freezes the worker and lets Temporal lose sight of it; another takes its place.
+func replaceFrozen(ctx context.Context, s *stack, _ *victim) error {
+	s.zombie = s.worker
+	if err := s.zombie.freeze(ctx); err != nil {
+		return err
+	}
+	s.zombie.temporal.cut()
+	return s.startWorker(ctx)
+}
+
+// restZombie ends the zombie in order, which waits for all that it still does.
+func restZombie(_ context.Context, s *stack, _ *victim) error {
+	s.zombie.temporal.mend()
+	return s.zombie.stop()
+}
+
 func eachLink(s *stack, v *victim, f func(*link)) error {
 	for _, l := range v.links(s) {
 		f(l)
@@ -172,7 +187,7 @@ func eachLink(s *stack, v *victim, f func(*link)) error {
 func faultsOf(v *victim) []*fault {
 	switch v.name {
 	case "worker":
-		return []*fault{kill, freezeWorker, cut, slow}
+		return []*fault{kill, freezeWorker, wakeWorker, cut, slow}
 	case "nats":
 		return []*fault{kill, freeze, cut, lose, rollBack, slow}
 	}

@@ -27,6 +27,7 @@ type point struct {
 	turns  func(c *cell) []turn
 	armed  func(c *cell) // before the run is posted
 	reach  func(ctx context.Context, c *cell) error
+	again  func(ctx context.Context, c *cell) error // a second attempt has come to the point; nil: it does not, or nothing tells
 	finish func(ctx context.Context, c *cell) error // nil: the run is followed to its end
 }
 
@@ -61,6 +62,7 @@ var points = []*point{
 		promise: "The answer is whole and stands once. If it had to be asked for again, the half one is taken back.", outcome: "success",
 		turns: func(c *cell) []turn { return []turn{{Words: words, Hold: c.hold, After: 2}} },
 		reach: func(ctx context.Context, c *cell) error { return c.reader.untilText(ctx, "It is ") },
+		again: askedAgain,
 	},
 	{
 		name: "mid-arguments", where: "in the middle of the arguments of a call",
@@ -71,12 +73,14 @@ var points = []*point{
 			return t
 		},
 		reach: func(ctx context.Context, c *cell) error { return c.stack.modelHeld(ctx, c.hold) },
+		again: askedAgain,
 	},
 	{
 		name: "mid-tool", where: "in a tool that may be repeated, before its effect",
 		promise: "The effect happens, at every attempt under the same key, and its result is told.", outcome: "success", effects: map[string]bool{"book": true},
 		turns: func(c *cell) []turn { return c.calls(errand{Before: c.hold}, "book") },
 		reach: func(ctx context.Context, c *cell) error { return c.stack.gate.reached(ctx, c.hold, 1) },
+		again: func(ctx context.Context, c *cell) error { return c.stack.gate.reached(ctx, c.hold, 2) },
 	},
 	{
 		name: "between-effect-and-acknowledgement", where: "in two tools at once, whose effects have happened and whose results nobody knows",
@@ -84,6 +88,7 @@ var points = []*point{
 		outcome: "success", effects: map[string]bool{"pay": true, "book": true},
 		turns: func(c *cell) []turn { return c.calls(errand{Behind: c.hold}, "pay", "book") },
 		reach: func(ctx context.Context, c *cell) error { return c.stack.gate.reached(ctx, c.hold, 2) },
+		again: func(ctx context.Context, c *cell) error { return c.stack.gate.reached(ctx, c.hold, 3) }, // one of the two
 	},
 	{
 		name: "while-pausing", where: "while the run ends with a question, which is on its way to the log",
@@ -130,7 +135,7 @@ var points = []*point{
 			}
 			return eventually(ctx, "cancel the run", func(ctx context.Context) error {
 				if found, err := c.engine().Recorded(ctx, c.thread, enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED); err != nil || !found {
-					return fmt.Errorf("not yet (%w)", err)
+					return fmt.Errorf("not yet (%v)", err)
 				}
 				return nil
 			})
@@ -144,6 +149,9 @@ var points = []*point{
 		reach: func(ctx context.Context, c *cell) error { return c.caught(ctx) },
 	},
 }
+
+// askedAgain returns when a second attempt of the model's turn waits at the hold.
+func askedAgain(ctx context.Context, c *cell) error { return c.stack.modelAsked(ctx, c.hold, 2) }
 
 // untilWaiting returns when nothing of the pause is anywhere but in Temporal and the log.
 func untilWaiting(ctx context.Context, c *cell) error {

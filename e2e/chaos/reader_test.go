@@ -198,7 +198,7 @@ func (r *reader) until(ctx context.Context, what string, seen func(*reader) bool
 		case ok:
 			return nil
 		case over:
-			return fmt.Errorf("the stream was over (%w) before %s:\n%s", err, what, r.stream())
+			return fmt.Errorf("the stream was over (%v) before %s:\n%s", err, what, r.stream())
 		}
 		select {
 		case <-changed:

@@ -65,12 +65,27 @@ func (b *book) write(path string) error {
 	var out bytes.Buffer
 	err = t.Execute(&out, map[string]any{
 		"Cells": len(b.held), "Took": time.Since(b.began).Round(time.Minute).String(), "Failed": b.failed, "Faults": faults, "Points": places,
-		"Victims": names, "Columns": []string{kill.name, freeze.name, cut.name, lose.name, rollBack.name, slow.name},
+		"Victims": names, "Columns": columns,
 	})
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(path, out.Bytes(), 0o644)
+}
+
+// columns are the faults in the order of the table.
+var columns = []string{kill.name, freeze.name, wakeWorker.name, cut.name, lose.name, rollBack.name, slow.name}
+
+// suffers reports whether there is such a fault of that part.
+func suffers(part, name string) bool {
+	for _, v := range victims {
+		for _, f := range faultsOf(v) {
+			if v.name == part && f.name == name {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // cell is what the table says of one cell.
@@ -79,7 +94,7 @@ func (b *book) cell(victim, fault, point string) string {
 	held, run := b.held[name]
 	text := "holds"
 	switch {
-	case !run && (fault == lose.name || fault == rollBack.name) && victim != "nats":
+	case !suffers(victim, fault):
 		return "–"
 	case !run:
 		return "not run"

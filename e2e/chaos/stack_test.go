@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -244,6 +245,17 @@ func (s *stack) modelHeld(ctx context.Context, hold string) error {
 	return err
 }
 
+// modelAsked returns when n answers of the model wait at the hold.
+func (s *stack) modelAsked(ctx context.Context, hold string, n int) error {
+	return eventually(ctx, "ask the model again", func(ctx context.Context) error {
+		_, body, err := roundTrip(ctx, http.MethodGet, s.modelURL()+"/admin/calls", nil, "")
+		if err == nil && strings.Count(body, `"held":"`+hold+`"`) < n {
+			err = errors.New("not yet")
+		}
+		return err
+	})
+}
+
 // release lets go of a hold, wherever it is. The provider is told as soon as it answers.
 func (s *stack) release(ctx context.Context, hold string) error {
 	s.gate.release(hold)
@@ -354,7 +366,7 @@ func (s *stack) ready(ctx context.Context) error {
 		for i := range s.gateways {
 			for _, path := range []string{"/readyz", "/agents/" + agentDoes, "/agents/" + agentAsks} {
 				if status, body, err := roundTrip(ctx, http.MethodGet, s.gateway(i).url()+path, nil, ""); err != nil || status != http.StatusOK {
-					return fmt.Errorf("GET %s: %d %s (%w)", path, status, body, err)
+					return fmt.Errorf("GET %s: %d %s (%v)", path, status, body, err)
 				}
 			}
 		}

@@ -159,7 +159,7 @@ func (s Stream) Jsonl() []byte {
 func Replay(s Stream, ask func(last string) (status int, body string, err error)) error {
 	status, whole, err := ask("")
 	if err != nil || status != 200 {
-		return fmt.Errorf("read again: %d %.300s (%w)", status, whole, err)
+		return fmt.Errorf("read again: %d %.300s (%v)", status, whole, err)
 	}
 	var again []Frame
 	if err := ReadFrames(strings.NewReader(whole), func(f Frame) { again = append(again, f) }); err != nil {
