@@ -233,8 +233,12 @@ func (b *batch[S]) begin(i int, c model.ToolCall, o callOptions) error {
 }
 
 func (b *batch[S]) refuse(i int, call answering, text string) error {
+	return b.fail(i, call, text, `{"error":true}`)
+}
+
+func (b *batch[S]) fail(i int, call answering, text, said string) error {
 	b.outcomes[i].Failed, b.outcomes[i].Content = true, agui.Text(text)
-	_, err := call.Answer(agui.Text(text), metadata(nil, []byte(`{"error":true}`)))
+	_, err := call.Answer(agui.Text(text), metadata(nil, []byte(said)))
 	return err
 }
 

@@ -41,6 +41,10 @@ const (
 	CodeInternal      = "INTERNAL"
 )
 
+// CodeToolGone is in the metadata of the result of a call that was agreed to when the
+// worker had no tool of this name any more: {"holdfast":{"error":true,"code":"TOOL_GONE"}}.
+const CodeToolGone = "TOOL_GONE"
+
 // Error ends a run with a code that programs decide on. An agent's function returns
 // it, or anything that wraps it:
 //

@@ -460,7 +460,7 @@ func (b *batch[S]) proceed(p Parked, questions []Question) error {
 	}
 	def, there := b.rc.Agent().Tool(p.Call.Name)
 	if !there {
-		return b.refuse(i, call, textGone)
+		return b.fail(i, call, textGone, `{"error":true,"code":"`+CodeToolGone+`"}`)
 	}
 	o := b.rc.order(call.p.Call, p.Parent, p.Subagent, def)
 	o.Run, o.Memo, o.Asked = p.Run, p.Memo, call.p.Asked
