@@ -72,6 +72,16 @@ func TestConfigurationThatCannotWork(t *testing.T) {
 	}
 }
 
+func TestVersionIsOfADeployment(t *testing.T) {
+	t.Parallel()
+	for _, cfg := range []worker.Config{{Deployment: "agents"}, {BuildID: "7"}} {
+		cfg.Models, cfg.NATSURL, cfg.Logger = models(), "nats://127.0.0.1:1", quiet
+		if err := worker.Run(t.Context(), cfg, greeter); err == nil || !strings.Contains(err.Error(), "HOLDFAST_BUILD_ID") {
+			t.Errorf("got %v, want that both go together", err)
+		}
+	}
+}
+
 // What NATS is told wrong is an error at once, too; only a server that is not there yet is waited for.
 func TestNATSThatCannotWork(t *testing.T) {
 	t.Parallel()

@@ -34,6 +34,7 @@ import (
 	"go.temporal.io/sdk/contrib/envconfig"
 	tlog "go.temporal.io/sdk/log"
 	sdkworker "go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -66,6 +67,12 @@ type Config struct {
 
 	// Models resolves the names by which agents call their models. The empty name is the default model.
 	Models map[string]model.Model
+
+	// Deployment and BuildID switch Temporal's Worker Versioning on; both or neither are set. Runs begin in the deployment's
+	// current version, and those of agents with code of their own stay in it to their end: where a worker serves one, so do
+	// all of its runs. Others move on with their next step. A run that waits for people, and one that goes on when they have
+	// answered, is always taken up by the version that is current then.
+	Deployment, BuildID string
 
 	// Activities bounds how many model turns and tool calls run here at once. Default 500.
 	Activities int
@@ -115,7 +122,7 @@ const (
 
 // ConfigFromEnv reads the environment under the names of the ecosystem: TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE,
 // TEMPORAL_API_KEY, TEMPORAL_TLS_… and Temporal's configuration file (the SDK's envconfig), NATS_URL, NATS_CREDS,
-// HOLDFAST_TASK_QUEUE, HOLDFAST_BLOBS, HOLDFAST_METRICS_ADDRESS. Models stay to be set.
+// HOLDFAST_TASK_QUEUE, HOLDFAST_DEPLOYMENT, HOLDFAST_BUILD_ID, HOLDFAST_BLOBS, HOLDFAST_METRICS_ADDRESS. Models stay to be set.
 func ConfigFromEnv() (Config, error) {
 	t, err := envconfig.LoadDefaultClientOptions()
 	if err != nil {
@@ -126,7 +133,10 @@ func ConfigFromEnv() (Config, error) {
 		NATSURL:   os.Getenv("NATS_URL"),
 		NATSCreds: os.Getenv("NATS_CREDS"),
 		TaskQueue: os.Getenv("HOLDFAST_TASK_QUEUE"),
-		Blobs:     os.Getenv("HOLDFAST_BLOBS"),
+
+		Deployment: os.Getenv("HOLDFAST_DEPLOYMENT"),
+		BuildID:    os.Getenv("HOLDFAST_BUILD_ID"),
+		Blobs:      os.Getenv("HOLDFAST_BLOBS"),
 
 		MetricsAddress: os.Getenv("HOLDFAST_METRICS_ADDRESS"),
 	}, nil
@@ -158,6 +168,9 @@ func (c *Config) complete(agents []agent.Agent) error {
 		return errors.New("worker: no agents to serve")
 	}
 	var found []error
+	if (c.Deployment == "") != (c.BuildID == "") {
+		found = append(found, errors.New("worker: Config.Deployment and Config.BuildID go together (HOLDFAST_DEPLOYMENT, HOLDFAST_BUILD_ID)"))
+	}
 	names := map[string]bool{}
 	for _, a := range agents {
 		if err := a.Validate(); err != nil {
@@ -268,6 +281,7 @@ func Run(ctx context.Context, cfg Config, agents ...agent.Agent) error {
 		DefaultHeartbeatThrottleInterval:   heartbeatThrottle,
 		WorkerStopTimeout:                  cfg.StopTimeout,
 		DeadlockDetectionTimeout:           deadlockTimeout,
+		DeploymentOptions:                  cfg.versioning(agents),
 		OnFatalError:                       func(err error) { fatal <- err },
 	})
 	runner.Register(w)
@@ -300,6 +314,21 @@ func Run(ctx context.Context, cfg Config, agents ...agent.Agent) error {
 	w.Stop()
 	log.Info("worker stopped")
 	return err
+}
+
+// versioning is how runs behave when workers of another version come.
+func (c *Config) versioning(agents []agent.Agent) (o sdkworker.DeploymentOptions) {
+	if c.Deployment == "" {
+		return o
+	}
+	o.UseVersioning = true
+	o.Version = sdkworker.WorkerDeploymentVersion{DeploymentName: c.Deployment, BuildID: c.BuildID}
+	// What Holdfast's own code does in a run that is in progress, later versions of it do alike.
+	o.DefaultVersioningBehavior = workflow.VersioningBehaviorAutoUpgrade
+	if slices.ContainsFunc(agents, func(a agent.Agent) bool { return a.Run != nil }) {
+		o.DefaultVersioningBehavior = workflow.VersioningBehaviorPinned
+	}
+	return o
 }
 
 // stopped turns an error that ctx's end caused into the nil of an orderly stop.

@@ -197,7 +197,7 @@ func (d *desk) goOn(ctx workflow.Context) error {
 	in := d.pause.next(*d.onward)
 	in.Resume.Cancel = ctx.Err() != nil
 	fit(&in, d.pause.Room)
-	return workflow.NewContinueAsNewError(ctx, RunType, in)
+	return upgraded(ctx, RunType, in)
 }
 
 // fit leaves out of what a run begins with what it can do without, until it fits.

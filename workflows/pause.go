@@ -215,7 +215,15 @@ func (h *host) await(ctx workflow.Context, d *desk) error {
 	if ctx.Err() != nil {
 		return temporal.NewCanceledError(d.pause.cancelled())
 	}
-	return workflow.NewContinueAsNewError(ctx, WaitingType, *d.pause)
+	return upgraded(ctx, WaitingType, *d.pause)
+}
+
+// upgraded continues as new in whatever version of the workers is current, also where the workflow run in hand is pinned to
+// another: nobody may be left who would take it up by the time of the answer.
+func upgraded(ctx workflow.Context, typ string, in any) error {
+	return workflow.NewContinueAsNewErrorWithOptions(ctx, workflow.ContinueAsNewErrorOptions{
+		InitialVersioningBehavior: workflow.ContinueAsNewVersioningBehaviorAutoUpgrade,
+	}, typ, in)
 }
 
 // settle leaves nothing unanswered behind: no update that is in hand, and no signal.

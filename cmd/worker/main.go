@@ -47,6 +47,8 @@ It is configured by the environment:
   HOLDFAST_BLOBS            folder, or URL of a bucket (s3://bucket?region=…), for payloads that are too large for Temporal;
                             the same for all workers and gateways
   HOLDFAST_TASK_QUEUE       Temporal task queue to serve (default holdfast)
+  HOLDFAST_DEPLOYMENT       with HOLDFAST_BUILD_ID: the worker deployment and the version in it that this worker is, for
+                            Temporal's Worker Versioning (default: not versioned)
   HOLDFAST_STREAM           name of the JetStream stream (default HOLDFAST)
   HOLDFAST_STREAM_REPLICAS  servers that hold it, when it is made (default 1)
   HOLDFAST_METRICS_ADDRESS  address that serves /metrics for Prometheus, /healthz and /readyz (default: none)
