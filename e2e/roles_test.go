@@ -30,6 +30,8 @@ const (
 	envEffects = "HOLDFAST_E2E_EFFECTS" // worker: file to which tools append what they did
 	envGate    = "HOLDFAST_E2E_GATE"    // worker: URL at which tools wait
 	envAgents  = "HOLDFAST_E2E_AGENTS"  // worker: names of the agents it serves
+	envEdition = "HOLDFAST_E2E_EDITION" // worker: which edition of the agents that change, the first if empty
+	envFleet   = "HOLDFAST_E2E_FLEET"   // worker: the end of their names
 
 	roleNATS   = "nats"
 	roleWorker = "worker"
@@ -130,7 +132,7 @@ func testAgents() []agent.Agent {
 		{Name: agentAbsent, Description: "Is seldom there.", Tools: tools, Approvals: tells},
 		{Name: agentPatient, Description: "Does one errand after the other.", Tools: tools, Busy: agent.BusyQueue},
 		{Name: agentEager, Description: "Drops an errand for the next.", Tools: tools, Busy: agent.BusyCancel},
-		clerk(), teller(),
+		clerk(), teller(), deployed(), scribe(),
 	}
 }
 
