@@ -257,7 +257,7 @@ func (rc *RunContext[S]) order(c model.ToolCall, parent agui.MessageID, owner *a
 func (b *batch[S]) done(ctx workflow.Context, n int, r Reply) error {
 	i, call, order := b.places[n], b.handles[n], b.orders[n]
 	out := &b.outcomes[i]
-	if r.Suspended != nil && b.rc.r.unheard() {
+	if r.Suspended != nil && b.rc.r.alone() {
 		r.Suspended, r.Error = nil, textCantAsk
 	}
 	switch {
@@ -267,7 +267,7 @@ func (b *batch[S]) done(ctx workflow.Context, n int, r Reply) error {
 		b.rc.r.unpark(call.ID())
 		b.rc.r.parked = append(b.rc.r.parked, p)
 		return call.Close()
-	case r.Suspended != nil, r.Unknown && b.rc.r.origin.Definition.Approvals.AskUnknown && !b.rc.r.unheard():
+	case r.Suspended != nil, r.Unknown && b.rc.r.origin.Definition.Approvals.AskUnknown && !b.rc.r.alone():
 		return b.ask(ctx, n, r)
 	}
 	out.Content, out.Retryable = r.Content, r.Retryable

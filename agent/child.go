@@ -40,7 +40,7 @@ func DriveSubagent(ctx workflow.Context, h Host, o Origin, p Program) (Return, e
 	}
 	waits := err == nil && outcome != nil && outcome.Type == agui.OutcomeInterrupt
 	switch {
-	case waits && r.unheard():
+	case waits && r.alone():
 		err = Errorf(CodeSubagentAsks, "The agent %s needs the answer of a person, and can't wait for it as a subagent.", o.Definition.Name)
 	case waits:
 		err = r.suspend(outcome)
@@ -86,7 +86,7 @@ func DriveSubagent(ctx workflow.Context, h Host, o Origin, p Program) (Return, e
 
 // asking is what of a run that waits it takes to judge answers.
 func (r *run) asking() Checkpoint {
-	stands := Checkpoint{Questions: r.questions, Parked: r.parked, Suspended: r.below()}
+	stands := Checkpoint{Questions: r.questions, Parked: append(slices.Clip(r.parked), r.owedCalls()...), Suspended: r.below()}
 	return stands.Asking()
 }
 

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -174,12 +175,18 @@ func (rc *RunContext[S]) delegate(ctx workflow.Context, s *emit.Scope, d Delegat
 			r.suspended = append(r.suspended, stands)
 		}
 		if r.cancelled() {
+			for _, m := range r.unheard(out.ID, d, report) { // clients have it
+				m.SubagentRunID = cmp.Or(m.SubagentRunID, &out.ID)
+				for _, e := range retold(m) {
+					fold(r.history, e)
+				}
+			}
 			return DelegateResult{}, false, r.sever(handle, out.ID, report)
 		}
 		if err != nil {
 			return DelegateResult{}, false, err
 		}
-		if err := r.hearOf(handle.Scope, out.ID, d, report); err != nil {
+		if err := r.hearOf(handle.Scope, r.unheard(out.ID, d, report)); err != nil {
 			return DelegateResult{}, false, err
 		}
 		if stands == nil || report.Failure != nil {
@@ -288,10 +295,20 @@ func rootOf(leaves []string) (json.RawMessage, bool) {
 	return value, err == nil
 }
 
-// hearOf takes what a subagent has shown into the conversation, but for what it holds
-// already. One that waits elsewhere has left all of its own.
-func (r *run) hearOf(s *emit.Scope, id agui.SubagentRunID, d Delegation, report Report) error {
-	messages := report.Messages
+// hearOf takes what a subagent has shown into the conversation.
+func (r *run) hearOf(s *emit.Scope, messages []agui.Message) error {
+	for _, m := range messages {
+		if err := r.witness(s, retold(m)...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unheard is what a subagent has shown that the conversation does not hold. One that has
+// returned to wait has left it where it stands.
+func (r *run) unheard(id agui.SubagentRunID, d Delegation, report Report) []agui.Message {
+	messages := slices.Clone(report.Messages)
 	if cp := report.Suspended; cp != nil && len(messages) == 0 {
 		messages = cp.Spoken(d.brief(id))
 	}
@@ -299,15 +316,7 @@ func (r *run) hearOf(s *emit.Scope, id agui.SubagentRunID, d Delegation, report 
 	for _, m := range r.history.Messages() {
 		known[m.ID] = true
 	}
-	for _, m := range messages {
-		if known[m.ID] {
-			continue
-		}
-		if err := r.witness(s, retold(m)...); err != nil {
-			return err
-		}
-	}
-	return nil
+	return slices.DeleteFunc(messages, func(m agui.Message) bool { return known[m.ID] })
 }
 
 // retold are the events that tell of a message.
@@ -324,7 +333,9 @@ func retold(m agui.Message) []agui.Event {
 		}
 		return append(events, &agui.ReasoningMessageEnd{MessageID: m.ID, SubagentRunID: of})
 	case agui.RoleTool:
-		return []agui.Event{&agui.ToolCallResult{MessageID: m.ID, ToolCallID: m.ToolCallID, Content: m.Content, Role: new(agui.RoleTool), SubagentRunID: of}}
+		return []agui.Event{&agui.ToolCallResult{
+			BaseEvent: agui.Base{Metadata: m.Metadata}, MessageID: m.ID, ToolCallID: m.ToolCallID, Content: m.Content, Role: new(agui.RoleTool), SubagentRunID: of,
+		}}
 	case agui.RoleActivity:
 		return nil
 	}
@@ -352,7 +363,7 @@ func (r *run) refresh() error {
 		return nil
 	}
 	r.stale = false
-	return r.root.Emit(&agui.MessagesSnapshot{Messages: r.held(nil)})
+	return r.retell()
 }
 
 // SubagentDefinition is another agent as the model of an agent knows it: as a tool.
@@ -444,6 +455,15 @@ func (c *delegatedCall) answer(content agui.Content, m agui.Metadata) *agui.Tool
 	return &agui.ToolCallResult{
 		BaseEvent: agui.Base{Metadata: m}, MessageID: c.result, ToolCallID: c.id, Content: content, Role: new(agui.RoleTool), SubagentRunID: c.of,
 	}
+}
+
+// owedCalls are the calls that other agents carry out, as calls that wait.
+func (r *run) owedCalls() []Parked {
+	var list []Parked
+	for _, c := range r.owed {
+		list = append(list, Parked{Call: model.ToolCall{ID: string(c.id)}, Result: c.result, Subagent: c.of})
+	}
+	return list
 }
 
 // cutDelegations are the events that end what was delegated when the run is cut off.

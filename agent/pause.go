@@ -48,7 +48,7 @@ func (b *batch[S]) gate(ctx workflow.Context) error {
 		switch ruled := rulings[n]; {
 		case ruled.remembered != nil && ruled.remembered.Verdict == Denied:
 			err = b.refuse(inPlaces[n], handles[n], because(textDenied, ruled.remembered.Because))
-		case ruled.ask && r.unheard():
+		case ruled.ask && r.alone():
 			err = b.refuse(inPlaces[n], handles[n], textCantAsk)
 		case ruled.ask:
 			p := b.park(inPlaces[n], handles[n], o)
@@ -163,8 +163,15 @@ func (r *run) show() error {
 			}
 		}
 	}
-	messages := r.held(nil)
-	return r.root.Emit(&agui.MessagesSnapshot{Messages: messages})
+	return r.retell()
+}
+
+// retell gives the client the conversation as it is to hold it. The agent's own stays as it
+// is.
+func (r *run) retell() error {
+	r.retelling = true
+	defer func() { r.retelling = false }()
+	return r.root.Emit(&agui.MessagesSnapshot{Messages: r.held(nil)})
 }
 
 // answerParked are the results of calls that wait, in the run and in its subagents, when it

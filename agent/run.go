@@ -50,6 +50,7 @@ type run struct {
 	severed   []agui.Event     // the ends of delegations that were cancelled
 	owed      []*delegatedCall // that have ended and have no result
 
+	retelling bool // what is emitted says what is in history already
 	elsewhere bool // what is emitted is in the log already: an activity wrote it
 	refused   bool // something was not emitted, because the run was cancelled
 	ended     bool // the terminal event is out
@@ -137,7 +138,9 @@ func (o *Origin) judge() *agui.Verifier {
 
 // accepted takes what was emitted, as it was emitted.
 func (r *run) accepted(e agui.Event) {
-	fold(r.history, e)
+	if !r.retelling {
+		fold(r.history, e)
+	}
 	switch e := e.(type) {
 	case *agui.SubagentStarted:
 		if r.above == nil {

@@ -110,8 +110,8 @@ func (r *run) waits(mine func(Question) bool) bool {
 	return slices.ContainsFunc(r.questions, func(q Question) bool { return mine(q) && r.response(q.Interrupt.ID) == nil })
 }
 
-// unheard tells whether nobody can be asked.
-func (r *run) unheard() bool { return r.origin.Subagent != nil && !r.origin.Suspends }
+// alone tells whether nobody can be asked.
+func (r *run) alone() bool { return r.origin.Subagent != nil && !r.origin.Suspends }
 
 // whose is the agent for which a decision of this run's calls is remembered.
 func (r *run) whose() string {
@@ -125,7 +125,7 @@ func (r *run) whose() string {
 // the run for all of them.
 func (r *run) hold(ctx workflow.Context, tag *agui.SubagentRunID, waits func() bool) error {
 	host, ok := r.host.(Waiter)
-	if !ok || r.unheard() {
+	if !ok || r.alone() {
 		return Errorf(CodeInternal, "there is nothing here in which a run could wait")
 	}
 	me := &sitting{tag, waits}
@@ -196,6 +196,7 @@ func (r *run) sit(ctx workflow.Context, host Waiter) error {
 	if err != nil {
 		return err
 	}
+	stands.Parked = append(slices.Clip(stands.Parked), r.owedCalls()...)
 	stands.Questions = slices.DeleteFunc(slices.Clone(r.questions), func(q Question) bool { return r.response(q.Interrupt.ID) != nil })
 	on, err := host.Wait(ctx, stands)
 	if err == nil {
@@ -206,9 +207,10 @@ func (r *run) sit(ctx workflow.Context, host Waiter) error {
 	}
 	r.ended, r.end = true, End{Outcome: agui.Cancelled(), Cancelled: true} // nothing is told of it any more
 	if r.origin.Subagent == nil {
-		for _, e := range r.answerParked() {
-			fold(r.history, e)
+		for _, p := range stands.waiting() {
+			fold(r.history, p.result(agui.Text(textCancelled), nil))
 		}
+		r.answerParked()
 	}
 	return ErrCancelled
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
@@ -31,7 +33,12 @@ import (
 // newTeam serves agents until the test ends, each with the model of its name. Runs are those of the first one.
 func newTeam(t *testing.T, models map[string]scripted, agents ...agent.Agent) *stand {
 	t.Helper()
-	tc := temporalServer(t)
+	return newTeamOn(t, temporalServer(t), nil, models, slices.Clone(agents)...)
+}
+
+// newTeamOn is newTeam on an engine, with other activities in the place of some.
+func newTeamOn(t *testing.T, tc client.Client, override map[string]any, models map[string]scripted, agents ...agent.Agent) *stand {
+	t.Helper()
 	nc, err := eventbus.Connect(t.Context(), eventbustest.Start(t), "test", quiet)
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +58,10 @@ func newTeam(t *testing.T, models map[string]scripted, agents ...agent.Agent) *s
 	}
 	w := worker.New(tc, t.Name(), worker.Options{Identity: "test", MaxHeartbeatThrottleInterval: 500 * time.Millisecond, DeadlockDetectionTimeout: time.Minute})
 	workflows.NewRunner(agents).Register(w)
-	activities.NewSet(bus, agents, byName, quiet).Register(w)
+	activities.NewSet(bus, agents, byName, quiet).Register(replacing{w, override})
+	for name, f := range override {
+		w.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name})
+	}
 	if err := w.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -469,8 +469,8 @@ func TestReplayHistories(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(files) < len(shapes)+len(pauses) {
-		t.Errorf("%d recordings of %d shapes: go test ./workflows -run Shapes -update", len(files), len(shapes)+len(pauses))
+	if all := len(shapes) + len(pauses) + len(delegations); len(files) < all {
+		t.Errorf("%d recordings of %d shapes: go test ./workflows -run Shapes -update", len(files), all)
 	}
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
@@ -479,6 +479,9 @@ func TestReplayHistories(t *testing.T) {
 			agents := shapes[name].programs()
 			if p, pause := pauses[name]; pause && p.agent.Run != nil {
 				agents = []agent.Agent{p.agent}
+			}
+			if d, delegation := delegations[name]; delegation {
+				agents = d.team
 			}
 			if err := replay(t, load(t, file), agents...); err != nil {
 				t.Errorf("a run like this one would be stuck: %v", err)

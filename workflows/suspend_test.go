@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/holdfast-dev/holdfast/agent"
@@ -90,17 +92,47 @@ func (s *stand) tale(key eventbus.RunKey, earlier ...string) []string {
 	return list
 }
 
-// replays replays all that the engine has recorded of a thread and of its subagents.
-func (s *stand) replays(key eventbus.RunKey, team []agent.Agent, below ...[]string) {
+// tree is the histories of all workflow runs of a thread, those of its subagents behind their own.
+func (s *stand) tree(key eventbus.RunKey) []*historypb.History {
 	s.t.Helper()
-	for i, h := range s.histories(key) {
-		if err := replay(s.t, h, team...); err != nil {
-			s.t.Errorf("replay of run %d: %v", i+1, err)
+	all := s.histories(key)
+	for i := 0; i < len(all); i++ {
+		for _, e := range all[i].Events {
+			if begun := e.GetChildWorkflowExecutionStartedEventAttributes().GetWorkflowExecution(); begun != nil {
+				all = append(all, s.chainOf(begun.WorkflowId, begun.RunId)...)
+			}
 		}
 	}
-	for _, path := range below {
-		if err := replay(s.t, s.childHistory(key, path...), team...); err != nil {
-			s.t.Errorf("replay of %s: %v", path, err)
+	return all
+}
+
+// chainOf is the history of a workflow run that is about to be closed, and those of the runs as which it continues.
+func (s *stand) chainOf(id, run string) (all []*historypb.History) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	defer cancel()
+	for run != "" {
+		h := &historypb.History{}
+		events := s.temporal.GetWorkflowHistory(ctx, id, run, true, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+		for events.HasNext() {
+			e, err := events.Next()
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			h.Events = append(h.Events, e)
+		}
+		all = append(all, h)
+		run = h.Events[len(h.Events)-1].GetWorkflowExecutionContinuedAsNewEventAttributes().GetNewExecutionRunId()
+	}
+	return all
+}
+
+// replays replays all that the engine has recorded of a thread and of its subagents.
+func (s *stand) replays(key eventbus.RunKey, team []agent.Agent) {
+	s.t.Helper()
+	for i, h := range s.tree(key) {
+		if err := replay(s.t, h, team...); err != nil {
+			s.t.Errorf("replay of workflow run %d: %v", i+1, err)
 		}
 	}
 }
@@ -123,7 +155,7 @@ func TestT42T43T70QuestionTwoLevelsDown(t *testing.T) {
 	s := newTeam(t, map[string]scripted{
 		"boss": script(assigns("c", "middle"), speaks("Done")), "middle": script(assigns("d", "bottom"), speaks("Passed on")),
 		"bottom": script(asks("e", "pay"), speaks("Paid")),
-	}, slices.Clone(team)...)
+	}, team...)
 	key := s.start("r1")
 	equal(t, "first run", []string{
 		"STARTED r1", "CALL c1 middle of r1-msg-1", `ARGS c1 {"task":"Go."}`, "END c1", "SUB r1-sub-1 middle for c1",
@@ -144,7 +176,7 @@ func TestT42T43T70QuestionTwoLevelsDown(t *testing.T) {
 		"RESULT bottom r1-sub-1-msg-2 Paid", "TEXT r1-sub-1-msg-3 @r1-sub-1", "+ Passed on", "TEXT END r1-sub-1-msg-3", "SUB END r1-sub-1 success",
 		"RESULT c1 r1-msg-2 Passed on", "TEXT r2-msg-1", "+ Done", "TEXT END r2-msg-1", "FINISHED success",
 	}, s.tale(next(key, "r2"), "r1"))
-	s.replays(key, team, []string{"r1-sub-1"}, []string{"r1-sub-1", "r1-sub-1-sub-1"})
+	s.replays(key, team)
 	ended := s.status(key, workflows.StatusEnded)
 	if len(ended.Ledger) != 1 || ended.Ledger[0].By != "ann" || ended.Ledger[0].Agent != "bottom" || ended.Ledger[0].Tool != "pay" || ended.Ledger[0].ArgumentsHash == "" {
 		t.Errorf("the ledger: %+v", ended.Ledger)
@@ -159,7 +191,7 @@ func TestC047TwoSubagentsWaitForAnApprovalEach(t *testing.T) {
 	s := newTeam(t, map[string]scripted{
 		"parent": script(assigns("p", "mail", "files"), speaks("Both done.")), "mail": script(asks("m", "send"), speaks("sent")),
 		"files": script(asks("f", "rm"), speaks("kept")),
-	}, slices.Clone(team)...)
+	}, team...)
 	key := s.start("r1")
 	log := s.tale(key)
 	end := log[len(log)-1]
@@ -173,7 +205,7 @@ func TestC047TwoSubagentsWaitForAnApprovalEach(t *testing.T) {
 	log = s.tale(next(key, "r2"), "r1")
 	before(t, log, "SUB r1-sub-1 mail for p1", "RESULT send r1-sub-1-msg-2 send done", "SUB END r1-sub-1 success", "RESULT p1 r1-msg-2 sent", "+ Both done.")
 	before(t, log, "SUB r1-sub-2 files for p2", "RESULT rm r1-sub-2-msg-2 The user denied this call. …", "SUB END r1-sub-2 success", "RESULT p2 r1-msg-3 kept", "FINISHED success")
-	s.replays(key, team, []string{"r1-sub-1"}, []string{"r1-sub-2"})
+	s.replays(key, team)
 }
 
 // before holds the places of lines, of which only the beginnings are given.
@@ -197,7 +229,7 @@ func TestT47T70PartialAnswersAndMemoryOfSubagents(t *testing.T) {
 	s := newTeam(t, map[string]scripted{
 		"parent": script(assigns("p", "mail", "files"), assigns("q", "mail"), speaks("Done.")), "mail": script(asks("m", "send"), speaks("sent")),
 		"files": script(asks("f", "rm"), speaks("removed")),
-	}, slices.Clone(team)...)
+	}, team...)
 	key := s.start("r1")
 	s.tale(key)
 	s.resume(key, resumption("r2", resolved("r1-sub-1-int-1", `{"approved":true,"remember":true}`)))
@@ -212,7 +244,7 @@ func TestT47T70PartialAnswersAndMemoryOfSubagents(t *testing.T) {
 	s.resume(key, resumption("r3", resolved("r1-sub-2-int-1", `{"approved":true}`)))
 	log := s.tale(next(key, "r3"), "r1")
 	before(t, log, "SUB r1-sub-2 files for p2", "RESULT rm", "RESULT p2 r1-msg-3 removed", "SUB r3-sub-1 mail for q1", "RESULT send r3-sub-1-msg-2 send done", "FINISHED success")
-	s.replays(key, team, []string{"r1-sub-1"}, []string{"r1-sub-2"}, []string{"r3-sub-1"})
+	s.replays(key, team)
 	ended := s.status(key, workflows.StatusEnded)
 	if len(ended.Remembered) != 1 || ended.Remembered[0].Agent != "mail" || ended.Remembered[0].Tool != "send" {
 		t.Errorf("remembered: %+v", ended.Remembered)
@@ -257,7 +289,7 @@ func TestT45T46ToolOfASubagentAsksInTheMiddle(t *testing.T) {
 		}),
 	}}
 	team := []agent.Agent{{Name: "boss", Subagents: []string{"writer"}}, writer}
-	s := newTeam(t, map[string]scripted{"boss": script(assigns("c", "writer"), speaks("Done")), "writer": script(asks("w", "send", "note"), speaks("Sent"))}, slices.Clone(team)...)
+	s := newTeam(t, map[string]scripted{"boss": script(assigns("c", "writer"), speaks("Done")), "writer": script(asks("w", "send", "note"), speaks("Sent"))}, team...)
 	key := s.start("r1")
 	log := s.tale(key)
 	equal(t, "end", []string{"FINISHED interrupt r1-sub-1-int-1 for note @r1-sub-1 r1-sub-1-int-2 for send @r1-sub-1"}, log[len(log)-1:])
@@ -274,7 +306,7 @@ func TestT45T46ToolOfASubagentAsksInTheMiddle(t *testing.T) {
 	if len(drafts) != 1 || len(notes) != 1 || <-notes != "Hello" {
 		t.Errorf("%d drafts and %d other notes", len(drafts), len(notes))
 	}
-	s.replays(key, team, []string{"r1-sub-1"})
+	s.replays(key, team)
 }
 
 // asking is an agent with code of its own, that asks and then says the answer.
@@ -296,7 +328,7 @@ func asking(name string) agent.Agent {
 func TestT41T42SubagentWaitsInItsPlace(t *testing.T) {
 	t.Parallel()
 	team := []agent.Agent{{Name: "boss", Subagents: []string{"middle"}}, {Name: "middle", Description: "In between.", Subagents: []string{"coder"}}, asking("coder")}
-	s := newTeam(t, map[string]scripted{"boss": script(assigns("c", "middle"), speaks("Done")), "middle": script(assigns("d", "coder"), speaks("Passed on"))}, slices.Clone(team)...)
+	s := newTeam(t, map[string]scripted{"boss": script(assigns("c", "middle"), speaks("Done")), "middle": script(assigns("d", "coder"), speaks("Passed on"))}, team...)
 	key := s.start("r1")
 	equal(t, "first run", []string{
 		"STARTED r1", "CALL c1 middle of r1-msg-1", `ARGS c1 {"task":"Go."}`, "END c1", "SUB r1-sub-1 middle for c1",
@@ -317,7 +349,7 @@ func TestT41T42SubagentWaitsInItsPlace(t *testing.T) {
 	if n := len(s.histories(key)); n != 1 {
 		t.Errorf("the run is in %d workflow runs", n)
 	}
-	s.replays(key, team, []string{"r1-sub-1"}, []string{"r1-sub-1", "r1-sub-1-sub-1"})
+	s.replays(key, team)
 }
 
 // One branch is suspended by returning, another waits in its place, a third call waits for an approval, and a fourth branch
@@ -332,7 +364,7 @@ func TestT47T49BranchesThatWaitInTheirOwnWays(t *testing.T) {
 	s := newTeam(t, map[string]scripted{
 		"boss": script(assigns("c", "clerk", "coder", "quick", "sign"), speaks("Done")), "clerk": script(asks("e", "pay"), speaks("Paid")),
 		"quick": speaks("At once"),
-	}, slices.Clone(team)...)
+	}, team...)
 	key := s.start("r1")
 	log := s.tale(key)
 	before(t, log, "SUB END r1-sub-1 suspended r1-sub-1-int-1", "MESSAGES")
@@ -354,7 +386,7 @@ func TestT47T49BranchesThatWaitInTheirOwnWays(t *testing.T) {
 	s.status(key, workflows.StatusWaiting)
 	s.resume(key, resumption("r4", resolved("r1-sub-2-int-1", `"yes"`)))
 	before(t, s.tale(next(key, "r4"), "r1"), "SUB r1-sub-2 coder for c2", `+ So "yes"`, "SUB END r1-sub-2 success", "RESULT c2", "+ Done", "FINISHED success")
-	s.replays(key, team, []string{"r1-sub-1"}, []string{"r1-sub-2"}, []string{"r1-sub-3"})
+	s.replays(key, team)
 }
 
 // sortedEnd is the end of a run, its questions in the order of their ids.
