@@ -78,6 +78,10 @@ chaos: devserver node-modules conformance ## every fault at every point of a run
 	set -o pipefail; HOLDFAST_DEVSERVER="$$(go run ./cmd/dev build-devserver)" go test -count=1 -v -timeout 90m ./e2e/chaos \
 		-args $(if $(N),-n $(N) -seed $(or $(SEED),1),$(if $(CELLS),-cells '$(CELLS)',-all)) $(ARGS) | grep --line-buffered -v '^=== '
 
+.PHONY: bounds
+bounds: devserver node-modules ## what a run of 1,000 tool calls and 200,000 tokens leaves in Temporal, and how fast a cold worker has it
+	HOLDFAST_E2E_LONG=1 HOLDFAST_DEVSERVER="$$(go run ./cmd/dev build-devserver)" go test -count=1 -v -run TestLongRunLeavesSmallHistories $(ARGS) ./e2e
+
 .PHONY: replay
 replay: ## replay recorded workflow histories against this code
 	go test -count=1 -run 'Replay|History' $(ARGS) ./workflows/...

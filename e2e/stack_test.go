@@ -111,7 +111,7 @@ func openStack(ctx context.Context, temporal string, temporalArgs []string) (_ *
 	}
 	s := &stack{
 		dir: dir, effectsFile: filepath.Join(dir, "effects"), model: modeltest.New(), gate: newGate(),
-		temporalArgs: temporalArgs, serves: agentDesk + "," + strings.Join([]string{agentHasty, agentTeller, agentPatient, agentEager}, ",") + "," + providerAgentNames(), started: map[string]int{},
+		temporalArgs: temporalArgs, serves: agentDesk + "," + strings.Join([]string{agentHasty, agentTeller, agentPatient, agentEager, agentTireless}, ",") + "," + providerAgentNames(), started: map[string]int{},
 	}
 	defer func() {
 		if err != nil {
@@ -199,6 +199,9 @@ func address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Ito
 
 func (s *stack) temporalAddress() string { return address(s.temporalPort) }
 
+// blobs is the folder for what is too large for Temporal.
+func (s *stack) blobs() string { return filepath.Join(s.dir, "blobs") }
+
 func (s *stack) natsURL() string { return "nats://" + address(s.natsPort) }
 
 // launch starts a process and keeps it among those of the stack.
@@ -267,7 +270,7 @@ func (s *stack) workerEnv(temporal, natsURL string, more ...string) []string {
 	base := s.testURL
 	return append([]string{
 		"TEMPORAL_ADDRESS=" + temporal, "NATS_URL=" + natsURL, "HOLDFAST_LOG_FORMAT=json", "HOLDFAST_LOG_LEVEL=debug",
-		envEffects + "=" + s.effectsFile, envGate + "=" + base + "/gate", "OPENAI_BASE_URL=" + base + "/v1",
+		"HOLDFAST_BLOBS=" + s.blobs(), envEffects + "=" + s.effectsFile, envGate + "=" + base + "/gate", "OPENAI_BASE_URL=" + base + "/v1",
 	}, more...)
 }
 
@@ -290,7 +293,7 @@ func (s *stack) launchGateway(ctx context.Context, more ...string) (*gatewayProc
 	}
 	p, err := s.launch("gateway", path, append([]string{
 		"TEMPORAL_ADDRESS=" + s.temporalAddress(), "NATS_URL=" + s.natsURL(), "HOLDFAST_ADDRESS=127.0.0.1:0",
-		"HOLDFAST_LOG_FORMAT=json", "HOLDFAST_LOG_LEVEL=debug", "HOLDFAST_EXIT_WITH_STDIN=1",
+		"HOLDFAST_LOG_FORMAT=json", "HOLDFAST_LOG_LEVEL=debug", "HOLDFAST_EXIT_WITH_STDIN=1", "HOLDFAST_BLOBS=" + s.blobs(),
 	}, more...))
 	if err != nil {
 		return nil, err
