@@ -3,6 +3,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -97,8 +98,10 @@ func (c *cell) fail(what string, err error) {
 
 // reach brings the run to its point.
 func (c *cell) reach(ctx context.Context) error {
-	if err := c.stack.says(ctx, script{c.question, c.point.turns(c)}); err != nil {
-		return err
+	for _, says := range c.scripts() {
+		if err := c.stack.says(ctx, says); err != nil {
+			return err
+		}
 	}
 	c.input.RunID = c.newRun()
 	if c.point.armed != nil {
@@ -116,11 +119,7 @@ func (c *cell) newRun() string {
 
 // post has a client run an input.
 func (c *cell) post(in input) {
-	agent := agentDoes
-	if c.point.asks {
-		agent = agentAsks
-	}
-	c.reader = c.stack.read(agent, in, c.fault.loses)
+	c.reader = c.stack.read(cmp.Or(c.point.agent, agentDoes), in, c.fault.loses)
 	c.readers = append(c.readers, c.reader)
 }
 
@@ -273,8 +272,17 @@ func (c *cell) prove(ctx context.Context) {
 	if want := c.point.outcome; folded.Outcome != want {
 		c.fail("the outcome", fmt.Errorf("%s (%+v), want %s", folded.Outcome, folded.Error, want))
 	}
-	c.fail("effects", c.effects(string(bytesOf(folded.Messages))))
+	c.fail("effects", c.effects(string(bytesOf(folded.Messages))+c.shown()))
 	c.fail("the next run", c.goesOn(ctx, folded.Messages))
+}
+
+// shown is all that clients were shown of the thread.
+func (c *cell) shown() string {
+	var all strings.Builder
+	for _, s := range c.streams {
+		all.Write(s.Jsonl())
+	}
+	return all.String()
 }
 
 func bytesOf(messages []json.RawMessage) (all []byte) {

@@ -4,10 +4,13 @@ package chaos
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
 	enumspb "go.temporal.io/api/enums/v1"
+
+	"github.com/holdfast-dev/holdfast/agent/model/modeltest"
 )
 
 // point is where in a run something happens to it. None is a moment of the clock: each is where the log, the model, a tool or
@@ -16,8 +19,8 @@ type point struct {
 	name string
 	// where says it in the table; promise is what the thread's people may count on there.
 	where, promise string
-	// asks: the agent asks a person before its tools have effects.
-	asks bool
+	// agent has the run; does if empty. delegates is the agent to which that leaves all of it, as a subagent.
+	agent, delegates string
 	// brief: the point does not last, so it is reached when all others are.
 	brief bool
 	// outcome is how the last run ends: "success", or the code of its error; effects are the tools of which the conversation has a result.
@@ -36,6 +39,21 @@ var (
 	says      = []string{"I ", "do ", "it."}
 	justWords = func(*cell) []turn { return []turn{{Words: words}} }
 )
+
+// scripts is what the model says in the run, and in that of its subagent.
+func (c *cell) scripts() []script {
+	turns := c.point.turns(c)
+	if c.point.delegates == "" {
+		return []script{{c.question, turns}}
+	}
+	task := "The task of #" + c.item
+	arguments, err := json.Marshal(map[string]string{"task": task})
+	if err != nil {
+		panic(err) // a text
+	}
+	call := modeltest.ToolCall{ID: "leave", Name: c.point.delegates, Arguments: string(arguments)}
+	return []script{{c.question, []turn{{Words: says, Calls: []modeltest.ToolCall{call}}, {Words: words}}}, {task, turns}}
+}
 
 // calls is a turn that asks for calls, and one that speaks about their results.
 func (c *cell) calls(in errand, tools ...string) []turn {
@@ -92,7 +110,7 @@ var points = []*point{
 	},
 	{
 		name: "while-pausing", where: "while the run ends with a question, which is on its way to the log",
-		promise: "The question is asked once, and its answer has its effect once.", asks: true, outcome: "success", effects: map[string]bool{"pay": true},
+		promise: "The question is asked once, and its answer has its effect once.", agent: agentAsks, outcome: "success", effects: map[string]bool{"pay": true},
 		turns:  payOnly,
 		armed:  func(c *cell) { c.catch(false, `"RUN_FINISHED"`) },
 		reach:  func(ctx context.Context, c *cell) error { return c.caught(ctx) },
@@ -100,14 +118,14 @@ var points = []*point{
 	},
 	{
 		name: "while-paused", where: "while the thread waits for an answer",
-		promise: "The question stays, and its answer has its effect once.", asks: true, outcome: "success", effects: map[string]bool{"pay": true},
+		promise: "The question stays, and its answer has its effect once.", agent: agentAsks, outcome: "success", effects: map[string]bool{"pay": true},
 		turns:  payOnly,
 		reach:  untilWaiting,
 		finish: answer,
 	},
 	{
 		name: "while-resuming", where: "when an answer was taken, and the first event of the run that it opens is on its way to the log",
-		promise: "The answer has its effect once.", asks: true, outcome: "success", effects: map[string]bool{"pay": true},
+		promise: "The answer has its effect once.", agent: agentAsks, outcome: "success", effects: map[string]bool{"pay": true},
 		turns: payOnly,
 		reach: func(ctx context.Context, c *cell) error {
 			if err := untilWaiting(ctx, c); err != nil {
@@ -140,6 +158,29 @@ var points = []*point{
 				return nil
 			})
 		},
+	},
+	{
+		name: "in-a-subagent", where: "in the middle of the words of a subagent's model, of which the client has seen some",
+		promise: "The subagent's answer is whole and stands once.", agent: agentLeads, delegates: agentDoes, outcome: "success",
+		turns: func(c *cell) []turn { return []turn{{Words: words, Hold: c.hold, After: 2}} },
+		reach: func(ctx context.Context, c *cell) error { return c.reader.untilText(ctx, "It is ") },
+		again: askedAgain,
+	},
+	{
+		name: "behind-a-subagents-effects", where: "in two tools of a subagent, whose effects have happened and whose results nobody knows",
+		promise: "As without a subagent.", agent: agentLeads, delegates: agentDoes,
+		outcome: "success", effects: map[string]bool{"pay": true, "book": true},
+		turns: func(c *cell) []turn { return c.calls(errand{Behind: c.hold}, "pay", "book") },
+		reach: func(ctx context.Context, c *cell) error { return c.stack.gate.reached(ctx, c.hold, 2) },
+		again: func(ctx context.Context, c *cell) error { return c.stack.gate.reached(ctx, c.hold, 3) }, // one of the two
+	},
+	{
+		name: "while-a-subagent-is-paused", where: "while the thread waits for an answer to a subagent's question",
+		promise: "The question stays, and its answer has its effect once.", agent: agentLeads, delegates: agentAsks,
+		outcome: "success", effects: map[string]bool{"pay": true},
+		turns:  payOnly,
+		reach:  untilWaiting,
+		finish: answer,
 	},
 	{
 		name: "at-the-terminal-event", where: "when the terminal event is in the log, and its writer does not know",

@@ -150,8 +150,9 @@ func serveAgents(ctx context.Context) error {
 const (
 	scriptedModel = "scripted"
 
-	agentDoes = "does" // does errands
-	agentAsks = "asks" // asks a person before whatever has an effect
+	agentDoes  = "does"  // does errands
+	agentAsks  = "asks"  // asks a person before whatever has an effect
+	agentLeads = "leads" // leaves errands to the others
 )
 
 func agents() []agent.Agent {
@@ -168,6 +169,10 @@ func agents() []agent.Agent {
 		{
 			Name: agentAsks, Description: "Does errands that somebody agrees to.", Instructions: "You do errands.", Tools: tools, KeepHistory: true,
 			Approvals: agent.Approvals{Default: agent.AskEffects, UnknownOutcome: agent.UnknownTell},
+		},
+		{
+			Name: agentLeads, Description: "Leaves errands to others.", Instructions: "You have others do errands.", KeepHistory: true,
+			Subagents: []string{agentDoes, agentAsks},
 		},
 	}
 }

@@ -364,7 +364,7 @@ func (s *stack) gateway(n int) *node {
 func (s *stack) ready(ctx context.Context) error {
 	return eventually(ctx, "wait for the stack", func(ctx context.Context) error {
 		for i := range s.gateways {
-			for _, path := range []string{"/readyz", "/agents/" + agentDoes, "/agents/" + agentAsks} {
+			for _, path := range []string{"/readyz", "/agents/" + agentDoes, "/agents/" + agentAsks, "/agents/" + agentLeads} {
 				if status, body, err := roundTrip(ctx, http.MethodGet, s.gateway(i).url()+path, nil, ""); err != nil || status != http.StatusOK {
 					return fmt.Errorf("GET %s: %d %s (%v)", path, status, body, err)
 				}
