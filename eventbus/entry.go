@@ -21,10 +21,11 @@ const (
 	headerRun        = "Holdfast-Run"    // percent-encoded id
 	headerWriter     = "Holdfast-Writer" // <execution>/<token of the writer's key>
 	headerGeneration = "Holdfast-Generation"
-	headerOrdinal    = "Holdfast-Ordinal" // outbox ordinal reached
-	headerOpen       = "Holdfast-Open"    // JSON of Open, or openInBody
-	headerFanout     = "Holdfast-Fanout"  // "1" while several lanes may be written
-	headerLarge      = "Holdfast-Large"   // name of the object that holds the body
+	headerOrdinal    = "Holdfast-Ordinal"   // outbox ordinal reached
+	headerOpen       = "Holdfast-Open"      // JSON of Open, or openInBody
+	headerFanout     = "Holdfast-Fanout"    // "1" while several lanes may be written
+	headerLarge      = "Holdfast-Large"     // name of the object that holds the body
+	headerNamespace  = "Holdfast-Namespace" // of Temporal, percent-encoded: who can tell whether the run lives
 
 	// openInBody: the first line of the body is the JSON of Open.
 	openInBody = "@body"
@@ -47,6 +48,7 @@ type Entry struct {
 	Terminal bool              // the last event ends the run
 
 	previous   uint64 // sequence before it on its lane
+	namespace  string // of the writer's engine, "" where it has not said
 	fanout     bool
 	size       int
 	checkpoint Checkpoint
@@ -76,11 +78,14 @@ type Unfinished struct {
 
 	// State: the writer has shown state that nobody has committed yet.
 	State bool `json:"state,omitempty"`
+
+	// Healing: the lane had lost entries, and what they said is being restated. Nobody else writes before that is done.
+	Healing bool `json:"healing,omitempty"`
 }
 
 // encode returns what is written of it; nothing, and not nil, when nothing is unfinished.
 func (o *Unfinished) encode() ([]byte, error) {
-	if len(o.Items) == 0 && !o.Shown && !o.Closed && !o.Reasoned && !o.State {
+	if len(o.Items) == 0 && !o.Shown && !o.Closed && !o.Reasoned && !o.State && !o.Healing {
 		return []byte{}, nil
 	}
 	data, err := json.Marshal(o)
@@ -210,6 +215,24 @@ func changeOf(e agui.Event) change {
 	return change{}
 }
 
+// ItemOf is what an event opens or closes; neither for most events.
+func ItemOf(e agui.Event) (item Item, opens, closes bool) {
+	c := changeOf(e)
+	if !c.opens && !c.closes {
+		return Item{}, false, false
+	}
+	return Item{Kind: c.kind, ID: c.id, Owner: c.owner}, c.opens, c.closes
+}
+
+// changeIn is what an encoded event does.
+func changeIn(raw json.RawMessage) (change, error) {
+	e, err := agui.Decode(raw)
+	if err != nil {
+		return change{}, err
+	}
+	return changeOf(e), nil
+}
+
 func ownerOf(tag *agui.SubagentRunID) string {
 	if tag == nil {
 		return ""
@@ -251,6 +274,9 @@ func (l *Lane) message(lines [][]byte, cp Checkpoint) *nats.Msg {
 	m.Header[headerWriter] = []string{cp.Execution + "/" + cp.Writer}
 	m.Header[headerGeneration] = []string{l.generation}
 	m.Header[headerOrdinal] = []string{strconv.FormatInt(cp.Ordinal, 10)}
+	if l.namespace != "" {
+		m.Header[headerNamespace] = []string{l.namespace}
+	}
 	if l.cfg.Fanout {
 		m.Header[headerFanout] = []string{"1"}
 	}
@@ -288,6 +314,9 @@ func (b *Bus) parseNext(ctx context.Context, m *nats.Msg, subject string, seq ui
 	}
 	if cp.Ordinal, err = strconv.ParseInt(m.Header.Get(headerOrdinal), 10, 64); err != nil {
 		return nil, bad("ordinal", err)
+	}
+	if e.namespace, err = url.PathUnescape(m.Header.Get(headerNamespace)); err != nil {
+		return nil, bad("namespace", err)
 	}
 	body := m.Data
 	if name := m.Header.Get(headerLarge); name != "" {

@@ -17,8 +17,9 @@ var (
 	// ErrNotOwner: the log of this run belongs to another execution. Final, and nothing was appended.
 	ErrNotOwner = errors.New("the log of this run belongs to another execution")
 
-	// ErrLaneLost: the lane is behind where this writer left it: the log lost its tail, or was emptied. The attempt
-	// can't go on; a next attempt opens what is left.
+	// ErrLaneLost: the lane is behind where it was left, by this writer or by the one named in LaneConfig.After: the log
+	// lost its tail, or was emptied. The writer can't go on. What was lost is restated first, see [Bus.Heal]; then the
+	// lane can be opened again.
 	ErrLaneLost = errors.New("the log lost entries of this lane")
 
 	// ErrGone: the events asked for were in the log and are not any more.

@@ -34,7 +34,12 @@ const (
 // Batched direct gets need no consumer. They are spoken here in full and not through jetstreamext.GetBatch, which
 // reports an answer that never came as an empty one, and leaks a subscription for each request made while disconnected.
 func (b *Bus) history(ctx context.Context, key RunKey, after uint64) (entries []*Entry, more bool, err error) {
-	msgs, more, err := b.batch(ctx, b.prefix+key.tokens()+".*", after)
+	return b.read(ctx, b.lane(key, "*"), after)
+}
+
+// read is history of the lanes that a subject matches.
+func (b *Bus) read(ctx context.Context, lanes string, after uint64) (entries []*Entry, more bool, err error) {
+	msgs, more, err := b.batch(ctx, lanes, after)
 	if err != nil {
 		return nil, false, err
 	}

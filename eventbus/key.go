@@ -24,6 +24,9 @@ func (k RunKey) tokens() string {
 // String is for messages; it holds tokens only and is safe to log.
 func (k RunKey) String() string { return k.tokens() }
 
+// lane is the subject of a lane.
+func (b *Bus) lane(key RunKey, name string) string { return b.prefix + key.tokens() + "." + name }
+
 // Generation orders the writers of a lane over the life of a run, through retries, worker deaths and continue-as-new.
 // A writer never appends behind an entry of a higher generation.
 type Generation struct {

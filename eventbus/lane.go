@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -13,31 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/holdfast-dev/holdfast/agui"
-	"github.com/holdfast-dev/holdfast/eventbus/subject"
 )
-
-// LaneConfig says which lane is written, by whom.
-type LaneConfig struct {
-	Run        RunKey
-	Lane       string // MainLane, or a number given out by the workflow
-	Execution  string // first Temporal run id of the execution that owns the run
-	Writer     string // logical key, the same for every attempt: "turn-3", "call-7"
-	Generation Generation
-	Fanout     bool // other lanes of the run may be written meanwhile
-	Claim      bool // the lane's last writer may still be at work, though it was given up
-}
-
-func (c LaneConfig) validate() error {
-	switch {
-	case c.Lane == "" || strings.Trim(c.Lane, "0123456789") != "":
-		return fmt.Errorf("lane %q: want a number", c.Lane)
-	case c.Execution == "" || strings.ContainsAny(c.Execution, "/\r\n"):
-		return fmt.Errorf("lane execution %q: want a Temporal run id", c.Execution)
-	case c.Writer == "":
-		return fmt.Errorf("lane writer %q: want a key", c.Writer)
-	}
-	return nil
-}
 
 // maxPending is how many bytes of events may wait in a lane before Append blocks: enough to ride over an outage of a
 // minute at reading speed, small enough for a thousand lanes.
@@ -55,6 +30,7 @@ type Lane struct {
 	subject    string
 	thread     string // percent-encoded
 	run        string
+	namespace  string
 	generation string
 	maxBody    int // bytes of one entry's body
 
@@ -88,6 +64,10 @@ type line struct {
 	data    []byte
 	change  change
 	ordinal int64 // of the outbox event, 0 for the writer's own
+
+	// healed, on a line that may have no data: the lane is whole with it, and has reached the outbox ordinal.
+	healed  bool
+	reached int64
 }
 
 const (
@@ -98,113 +78,6 @@ const (
 	// reservedHeaders is what the other headers of an entry take at most, in bytes: the largest Open and the rest.
 	reservedHeaders = maxOpenHeader + 1<<10
 )
-
-// OpenLane opens a lane for writing. It reads the lane's checkpoint from the leader and blocks until the log has
-// answered or ctx is done.
-//
-// It returns ErrNotOwner, ErrFenced or ErrClosed, each before anything is appended. A second or later attempt, and a
-// writer with Claim, claims the lane with an entry without events: from the return of OpenLane on, no earlier writer
-// can append.
-// What the lane's last writer left behind is in Previous.
-//
-// The rule rests on generations, not on sequences alone: an attempt that was stopped before its first read would
-// otherwise wake, read the newest sequence and fence its rightful successor.
-func (b *Bus) OpenLane(ctx context.Context, cfg LaneConfig) (*Lane, error) {
-	if err := cfg.validate(); err != nil {
-		return nil, err
-	}
-	cfg.Writer = subject.Token(cfg.Writer) // keys hold ids that models gave; a header value holds less
-	l := &Lane{
-		bus: b, cfg: cfg,
-		subject:    b.prefix + cfg.Run.tokens() + "." + cfg.Lane,
-		thread:     escape(cfg.Run.Thread),
-		run:        escape(cfg.Run.Run),
-		generation: cfg.Generation.String(),
-		moved:      make(chan struct{}),
-		wake:       make(chan struct{}, 1),
-		failed:     make(chan struct{}),
-		unclaimed:  true,
-	}
-	ids := len(l.thread) + len(l.run) + len(cfg.Execution) + len(cfg.Writer)
-	if ids > maxIDs {
-		return nil, fmt.Errorf("open lane %s of %s: the ids have %d bytes, limit %d", cfg.Lane, cfg.Run, ids, maxIDs)
-	}
-	l.maxBody = b.maxEntry - ids - reservedHeaders
-	if cfg.Lane != MainLane {
-		// A run is closed on its main lane. This lane may be new, and then only that tells.
-		if main, err := b.checkpoint(ctx, b.prefix+cfg.Run.tokens()+"."+MainLane); err != nil {
-			return nil, fmt.Errorf("open lane %s of %s: %w", cfg.Lane, cfg.Run, err)
-		} else if main.Open.Closed {
-			return nil, fmt.Errorf("open lane %s of %s: %w", cfg.Lane, cfg.Run, b.refused(ErrClosed))
-		}
-	}
-	if cp, err := b.checkpoint(ctx, l.subject); err != nil {
-		return nil, fmt.Errorf("open lane %s of %s: %w", cfg.Lane, cfg.Run, err)
-	} else if err := l.inherit(cp); err != nil {
-		return nil, fmt.Errorf("open lane %s of %s: %w", cfg.Lane, cfg.Run, b.refused(err))
-	}
-	l.ctx, l.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	if cfg.Claim || cfg.Generation.Attempt > 1 {
-		if err := l.publish(ctx, nil); err != nil {
-			l.cancel()
-			return nil, fmt.Errorf("claim lane %s of %s: %w", cfg.Lane, cfg.Run, err)
-		}
-	}
-	return l, nil
-}
-
-// checkpoint gets the checkpoint of the lane with that subject, trying until ctx is done.
-func (b *Bus) checkpoint(ctx context.Context, lane string) (Checkpoint, error) {
-	var cp Checkpoint
-	err := retry(ctx, func(ctx context.Context) error {
-		m, seq, err := b.leaderGet(ctx, map[string]any{"last_by_subj": lane})
-		if errors.Is(err, errNone) {
-			cp = Checkpoint{}
-			return nil
-		}
-		if errors.Is(err, ErrUnavailable) {
-			return err
-		}
-		if err != nil {
-			return permanent{err}
-		}
-		if m.Header.Get(headerOpen) != openInBody {
-			delete(m.Header, headerLarge) // a checkpoint needs no body
-		}
-		e, err := b.parse(ctx, m, m.Subject, seq)
-		if errors.Is(err, ErrUnavailable) {
-			return err
-		}
-		if err != nil {
-			return permanent{err}
-		}
-		cp = e.checkpoint
-		return nil
-	})
-	return cp, err
-}
-
-// inherit judges the entry before the writer's first and takes over from it. l.mu is held, except while the lane is
-// opened.
-func (l *Lane) inherit(cp Checkpoint) error {
-	if cp.Sequence > 0 {
-		switch {
-		case cp.Execution != l.cfg.Execution:
-			return ErrNotOwner
-		case cp.Generation.Compare(l.cfg.Generation) > 0:
-			return ErrFenced
-		case cp.Open.Closed:
-			return &ClosedError{End: cp}
-		}
-	}
-	l.previous, l.appended = cp, cp
-	l.ordinal = max(l.ordinal, cp.Ordinal) // what was handed in meanwhile is on its way
-	l.nextOpen, l.nextText = Unfinished{Items: append([]Item(nil), cp.Open.Items...)}, nil
-	if cp.Writer == l.cfg.Writer {
-		l.nextOpen.Shown, l.nextOpen.Reasoned, l.nextOpen.State = cp.Open.Shown, cp.Open.Reasoned, cp.Open.State
-	}
-	return nil
-}
 
 // Previous is the checkpoint of the entry before this writer's first. It is settled when the lane was claimed, or with
 // the first entry.
@@ -429,9 +302,14 @@ func (l *Lane) entry(lines []line) (*nats.Msg, Checkpoint, error) {
 	}
 	cp.Open.Items = append([]Item(nil), l.nextOpen.Items...)
 	cp.open = l.nextText
-	bodies := make([][]byte, len(lines), len(lines)+1)
-	for i, n := range lines {
-		bodies[i] = n.data
+	bodies := make([][]byte, 0, len(lines)+1)
+	for _, n := range lines {
+		if n.data != nil {
+			bodies = append(bodies, n.data)
+		}
+		if n.healed {
+			cp.Ordinal, cp.Open.Healing, cp.open = max(cp.Ordinal, n.reached), false, nil
+		}
 		if n.change != (change{}) { // most entries are text, which changes nothing
 			cp.Open.apply(n.change)
 			cp.open = nil
@@ -514,6 +392,9 @@ func (l *Lane) publish(ctx context.Context, lines []line) (failed error) {
 			return nil
 		default:
 			// Somebody else's: a successor, another owner, or a leftover whose entry came in before the first of ours.
+			if l.cfg.heals {
+				return ErrLaneLost // it is another loss by now, or somebody else's to mend
+			}
 			l.mu.Lock()
 			first := l.unclaimed
 			err := l.inherit(last)

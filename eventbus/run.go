@@ -24,7 +24,7 @@ type Run struct {
 // Run looks a run up, from the leader for whether it has ended. It returns ErrUnknownRun when the log holds nothing of
 // it, and ErrGone when its beginning was deleted.
 func (b *Bus) Run(ctx context.Context, key RunKey) (Run, error) {
-	lane := b.prefix + key.tokens() + "." + MainLane
+	lane := b.lane(key, MainLane)
 	m, seq, err := b.leaderGet(ctx, map[string]any{"last_by_subj": lane})
 	if errors.Is(err, errNone) {
 		return Run{}, ErrUnknownRun
@@ -115,7 +115,7 @@ func (b *Bus) Resolve(ctx context.Context, key RunKey, id EventID) (after uint64
 // follows the terminal event. It returns ErrUnknownRun if there is no log to close.
 func (b *Bus) CloseRun(ctx context.Context, key RunKey, started int64, terminal agui.Event) error {
 	for {
-		main, err := b.checkpoint(ctx, b.prefix+key.tokens()+"."+MainLane)
+		main, err := b.checkpoint(ctx, b.lane(key, MainLane))
 		switch {
 		case err != nil:
 			return fmt.Errorf("close run %s: %w", key, err)
@@ -144,7 +144,7 @@ func (b *Bus) closeLanes(ctx context.Context, key RunKey, started int64, main Ch
 		if name == MainLane {
 			continue
 		}
-		cp, err := b.checkpoint(ctx, b.prefix+key.tokens()+"."+name)
+		cp, err := b.checkpoint(ctx, b.lane(key, name))
 		if err != nil {
 			return err
 		}
@@ -193,7 +193,7 @@ func (b *Bus) SealLanes(ctx context.Context, key RunKey, prefix string, started 
 }
 
 func (b *Bus) sealLane(ctx context.Context, key RunKey, name string, started int64) error {
-	cp, err := b.checkpoint(ctx, b.prefix+key.tokens()+"."+name)
+	cp, err := b.checkpoint(ctx, b.lane(key, name))
 	if err != nil {
 		return err
 	}
