@@ -66,7 +66,7 @@ var mayImport = []struct {
 
 	// The stages.
 	{"activities", arrows{
-		ours:    []string{"agent", "agent/model", "agent/tool", "agent/tool/receipt", "agui", "agui/emit", "eventbus"},
+		ours:    []string{"agent", "agent/model", "agent/tool", "agent/tool/receipt", "agui", "agui/emit", "eventbus", "eventbus/subject"},
 		outside: []string{"temporal"},
 	}},
 	{"workflows", arrows{

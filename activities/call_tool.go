@@ -24,13 +24,15 @@ import (
 func (s *Set) CallTool(ctx context.Context, in CallToolInput) (ToolOutcome, error) {
 	defer beat(ctx)()
 	began := time.Now()
+	look := s.look(ctx, in.Writing)
 	out, err := s.callTool(ctx, in)
+	look()
 	err = failure(ctx, err)
 	s.called(in, began, out, err)
 	return out, err
 }
 
-func (s *Set) callTool(ctx context.Context, in CallToolInput) (ToolOutcome, error) {
+func (s *Set) callTool(ctx context.Context, in CallToolInput) (ended ToolOutcome, err error) {
 	t, ok := s.agents[in.Agent].Tool(in.Call.Name)
 	if !ok {
 		return ToolOutcome{}, unconfigured("tool", in.Agent+"/"+in.Call.Name)
@@ -40,6 +42,7 @@ func (s *Set) callTool(ctx context.Context, in CallToolInput) (ToolOutcome, erro
 	v := &voice{set: s, in: in, attempt: ctx, working: working, stop: stop}
 	defer v.watching.Wait()
 	defer stop()
+	defer func() { ended.Mark = v.left }()
 	if in.State != nil {
 		v.lease = &tool.Lease{Document: in.State.Document, Published: in.State.Published, Write: in.State.Write}
 	}
@@ -139,6 +142,7 @@ type voice struct {
 	base    json.RawMessage // the state that the client was shown again
 
 	lane     *eventbus.Lane
+	left     Mark  // where it was left
 	err      error // that ended it
 	wrote    bool  // more than the outbox
 	watching sync.WaitGroup
@@ -260,6 +264,7 @@ func (v *voice) finish(ctx context.Context, once bool) error {
 	if err := finish(ctx, v.lane, nil); err != nil {
 		return fmt.Errorf("what the tool reported: %w", err)
 	}
+	v.left = markOf(v.lane, v.in.Writing)
 	return nil
 }
 

@@ -55,6 +55,7 @@ func (s *Set) generate(ctx context.Context, in GenerateInput, past *past) (out G
 		err = finish(ctx, lane, err)
 		past.charge(used, err)
 	}()
+	defer s.look(ctx, in.Writing)()
 	speech, err := s.takeOver(ctx, lane, in)
 	if err != nil {
 		return out, 0, err
@@ -93,6 +94,10 @@ func (s *Set) generate(ctx context.Context, in GenerateInput, past *past) (out G
 	if speech.thought && speech.again != "" {
 		out.ReasoningID = speech.again
 	}
+	if err := lane.Flush(ctx); err != nil {
+		return out, speaker, err
+	}
+	out.Mark = markOf(lane, in.Writing)
 	return out, speaker, nil
 }
 

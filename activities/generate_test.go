@@ -123,7 +123,7 @@ func TestGenerateStreamsInBrackets(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := activities.GenerateOutput{Turn: test.turn, MessageID: "m1", Reasoned: test.reasoned}
-			if diff := cmp.Diff(want, out); diff != "" {
+			if diff := cmp.Diff(want, out, wherever); diff != "" {
 				t.Errorf("output (-want +got):\n%s", diff)
 			}
 			r.hasLogged(test.log...)

@@ -11,12 +11,13 @@ import (
 
 // Publish appends outbox events alone: before a wait, before a fan-out, when one of several parallel tools ends, and at
 // the end of a run. It seals lanes before that and opens lanes behind it, as [PublishInput] says.
-func (s *Set) Publish(ctx context.Context, in PublishInput) error {
+func (s *Set) Publish(ctx context.Context, in PublishInput) (out PublishOutput, err error) {
 	defer beat(ctx)()
-	return failure(ctx, s.publish(ctx, in))
+	err = s.publish(ctx, in, &out)
+	return out, failure(ctx, err)
 }
 
-func (s *Set) publish(ctx context.Context, in PublishInput) (err error) {
+func (s *Set) publish(ctx context.Context, in PublishInput, out *PublishOutput) (err error) {
 	w := in.Writing
 	w.Fanout = w.Fanout || len(in.Seal) > 0 || len(in.Open) > 0 || len(in.Bury) > 0
 	for _, left := range in.Bury {
@@ -28,29 +29,29 @@ func (s *Set) publish(ctx context.Context, in PublishInput) (err error) {
 	if err := s.claim(ctx, w, in.Seal); err != nil && !errors.Is(err, eventbus.ErrClosed) {
 		return err
 	}
-	if err := s.append(ctx, w, len(in.Open) > 0); err != nil {
+	if out.Mark, err = s.append(ctx, w, len(in.Open) > 0); err != nil {
 		return err
 	}
 	return s.claim(ctx, w, in.Open)
 }
 
 // append appends the outbox. If an entry is wanted there is one, also without events.
-func (s *Set) append(ctx context.Context, w Writing, wanted bool) (err error) {
+func (s *Set) append(ctx context.Context, w Writing, wanted bool) (left Mark, err error) {
 	lane, err := s.open(ctx, w)
-	if ended, ok := errors.AsType[*eventbus.ClosedError](err); ok && ended.End.Writer == w.Writer && ended.End.Ordinal >= w.Outbox.last() {
-		return nil // an earlier attempt brought it all, the run's end with it, and died before it could say so
+	if ended, ok := errors.AsType[*eventbus.ClosedError](err); ok && (ended.End.Writer == w.Writer || ended.End.Healed()) && ended.End.Ordinal >= w.Outbox.last() {
+		return left, nil // an earlier attempt brought it all, the run's end with it, and died before it could say so
 	}
 	if err != nil {
-		return err
+		return left, err
 	}
-	defer func() { err = finish(ctx, lane, err) }()
+	defer func() { err = finish(ctx, lane, err); left = markOf(lane, w) }()
 	if err := lane.CloseInherited(ctx); err != nil {
-		return err
+		return left, err
 	}
 	if err := appendOutbox(ctx, lane, w.Outbox); err != nil || !wanted {
-		return err
+		return left, err
 	}
-	return lane.Seal(ctx)
+	return left, lane.Seal(ctx)
 }
 
 // claim makes sure that no earlier writer of the lanes can append, and closes what they left open.

@@ -37,7 +37,7 @@ func TestPublishOfTheEndIsRetried(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, speaks())
 	in := activities.PublishInput{Writing: r.writing("outbox", 1, 1, started, finished)}
-	_, err := retried(r, in.Writing, r.published, in, func(lane *eventbus.Lane) {
+	_, err := retried(r, in.Writing, r.set.Publish, in, func(lane *eventbus.Lane) {
 		if err := lane.AppendOutbox(t.Context(), 1, started, finished); err != nil {
 			t.Error(err)
 		}

@@ -125,7 +125,7 @@ func TestCallToolReturnsStateAndFiles(t *testing.T) {
 		Content: agui.Parts(agui.TextPart("ok"), image), ForModel: []agui.ContentPart{image}, Emitted: true,
 		State: json.RawMessage(`{"a":2}`), Published: json.RawMessage(`{"a":2}`),
 	}
-	if diff := cmp.Diff(want, outcomeOf(t, out, err), cmp.Comparer(agui.Content.Equal)); diff != "" {
+	if diff := cmp.Diff(want, outcomeOf(t, out, err), cmp.Comparer(agui.Content.Equal), wherever); diff != "" {
 		t.Errorf("outcome (-want +got):\n%s", diff)
 	}
 	for _, e := range r.log() {
@@ -230,7 +230,7 @@ func TestT61StateOfADeadAttemptIsTakenBack(t *testing.T) {
 				t.Fatal(err)
 			}
 			test.out.Content, test.out.Emitted = agui.Text("ok"), true
-			if diff := cmp.Diff(test.out, out, cmp.Comparer(agui.Content.Equal)); diff != "" {
+			if diff := cmp.Diff(test.out, out, cmp.Comparer(agui.Content.Equal), wherever); diff != "" {
 				t.Errorf("outcome (-want +got):\n%s", diff)
 			}
 			r.hasReported(test.want...)
@@ -490,7 +490,7 @@ func TestPublishOfTheEndWithSealsIsRetried(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, speaks())
 	in := activities.PublishInput{Writing: r.writing("outbox", 1, 1, started, finished), Seal: []string{"1"}}
-	if _, err := retried(r, in.Writing, r.published, in, func(lane *eventbus.Lane) {
+	if _, err := retried(r, in.Writing, r.set.Publish, in, func(lane *eventbus.Lane) {
 		if err := lane.AppendOutbox(t.Context(), 1, started, finished); err != nil {
 			t.Error(err)
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/nats-io/nats.go"
 	"go.temporal.io/sdk/activity"
 	tlog "go.temporal.io/sdk/log"
@@ -30,6 +31,9 @@ import (
 
 // patience bounds what is waited for. It is far above what anything takes.
 const patience = time.Minute
+
+// wherever leaves out where lanes were left.
+var wherever = cmpopts.IgnoreTypes(activities.Mark{})
 
 var quiet = slog.New(slog.DiscardHandler)
 
@@ -413,10 +417,4 @@ func application(t *testing.T, err error) *temporal.ApplicationError {
 		t.Fatalf("got %v (%T), want an application error", err, err)
 	}
 	return app
-}
-
-// published makes a function with a result of Publish, which has none.
-func (r *rig) published(ctx context.Context, in activities.PublishInput) (bool, error) {
-	err := r.set.Publish(ctx, in)
-	return err == nil, err
 }

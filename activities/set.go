@@ -14,7 +14,6 @@ package activities
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -57,11 +56,14 @@ type Set struct {
 	chains sync.Map // of models, by their names
 	log    *slog.Logger
 	meter  Meter
+
+	// standing asks a workflow how its run stands.
+	standing func(ctx context.Context, workflow string) (Standing, error)
 }
 
 // NewSet returns the activities for the agents. models are by the names that agents use.
 func NewSet(bus *eventbus.Bus, agents []agent.Agent, models map[string]model.Model, log *slog.Logger) *Set {
-	s := &Set{bus: bus, agents: make(map[string]agent.Agent, len(agents)), models: models, log: log, meter: nobody{}}
+	s := &Set{bus: bus, agents: make(map[string]agent.Agent, len(agents)), models: models, log: log, meter: nobody{}, standing: askStanding}
 	for _, a := range agents {
 		s.agents[a.Name] = a
 	}
@@ -95,23 +97,6 @@ func beat(ctx context.Context, details ...any) (stop func()) {
 		}
 	}()
 	return func() { close(done) }
-}
-
-// open opens the lane that an activity writes to.
-func (s *Set) open(ctx context.Context, w Writing) (*eventbus.Lane, error) {
-	lane, err := s.bus.OpenLane(ctx, eventbus.LaneConfig{
-		Run:        eventbus.RunKey{Tenant: w.Tenant, Thread: string(w.Thread), Run: string(w.Run)},
-		Lane:       w.Lane,
-		Execution:  w.Execution,
-		Writer:     w.Writer,
-		Generation: eventbus.Generation{Start: w.Start, Number: w.Number, Attempt: int64(activity.GetInfo(ctx).Attempt)},
-		Fanout:     w.Fanout,
-		Claim:      w.Claim,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("write as %s: %w", w.Writer, err)
-	}
-	return lane, nil
 }
 
 // logger carries the ids of the run in hand.

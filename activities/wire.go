@@ -23,6 +23,21 @@ type Writing struct {
 	Claim     bool          `json:"claim,omitempty"`
 	Fanout    bool          `json:"fanout,omitempty"`
 	Outbox    Outbox        `json:"outbox,omitzero"`
+
+	// Home is the lane of the workflow's outbox, the main one if empty, and After where that was left as far as the workflow
+	// knows.
+	Home  string `json:"home,omitempty"`
+	After Mark   `json:"after,omitzero"`
+}
+
+// Mark is the last entry of a lane that was known to be in the log when a writer left it, by its place and its writer.
+type Mark struct {
+	Sequence uint64 `json:"sequence"`
+	Start    int64  `json:"start"`
+	Number   int64  `json:"number"`
+	Attempt  int64  `json:"attempt"`
+	// Healed says that what the lane had lost was restated before the writer came.
+	Healed bool `json:"healed,omitempty"`
 }
 
 // Outbox is a piece of a workflow's outbox: events that it decided and that are not known to be in the log.
@@ -83,6 +98,8 @@ type GenerateOutput struct {
 	// Stale: clients hold what an earlier attempt has shown.
 	Stale bool `json:"stale,omitempty"`
 	Spent
+	// Mark is where the lane was left.
+	Mark Mark `json:"mark,omitzero"`
 }
 
 // Spent is what attempts at a model's answer have used that came to nothing. It is in the output of the attempt that
@@ -150,6 +167,8 @@ type ToolOutcome struct {
 	// Unsettled: not all that the tool wrote is known to be in the log, and some may still arrive. The lane is to be
 	// claimed or sealed before the call's brackets are closed, as after a call that did not return.
 	Unsettled bool `json:"unsettled,omitempty"`
+	// Mark is where the call has left the workflow's own lane, if that is where it spoke.
+	Mark Mark `json:"mark,omitzero"`
 }
 
 // PublishInput appends outbox events alone, between what makes that safe.
@@ -165,4 +184,9 @@ type PublishInput struct {
 	// Bury are beginnings of lanes that workflows have left which ended otherwise than by returning. All lanes that begin so
 	// are sealed first, whatever they hold.
 	Bury []string `json:"bury,omitempty"`
+}
+
+// PublishOutput says where the lane was left.
+type PublishOutput struct {
+	Mark Mark `json:"mark,omitzero"`
 }
