@@ -147,6 +147,7 @@ func (r *Runner) Child(ctx workflow.Context, in ChildInput) (ChildResult, error)
 func (h *host) childResult(back agent.Return) (ChildResult, error) {
 	out := h.used(back.Report)
 	out.Text, out.Result, out.Suspended = back.Text, back.Result, back.Suspended
+	out.Stale = out.Stale || h.shown.healed
 	f := back.Failure
 	if f == nil {
 		return out, nil

@@ -48,6 +48,7 @@ type host struct {
 	lanes   workflow.Mutex
 	carry   workflow.Mutex
 	outbox  outbox
+	shown   shown
 	writers int64    // numbers given to writers
 	gaveUp  bool     // the main lane's last writer ended otherwise than by returning: the next one claims the lane
 	seal    []string // further lanes of which the same holds
@@ -88,6 +89,7 @@ func newHost(ctx workflow.Context, in RunInput) *host {
 		tally:     tally{to: workflow.GetMetricsHandler(ctx)},
 	}
 	h.desk = &desk{kept: &h.in.Kept, describe: h.status}
+	h.tellStanding(ctx)
 	return h
 }
 
@@ -128,7 +130,7 @@ func (h *host) limitSubagents(ctx workflow.Context) {
 func (h *host) restore(ctx workflow.Context, cp Checkpoint) {
 	h.def, h.deadline, h.turnsBefore = cp.Definition, cp.Deadline, cp.Run.Turns
 	h.outbox.OutboxState, h.gaveUp, h.seal, h.budget = cp.Outbox, cp.GaveUp, cp.Seal, cp.Budget
-	h.children, h.bury, h.room = cp.Children, cp.Bury, cp.Room
+	h.children, h.bury, h.room, h.shown.mark = cp.Children, cp.Bury, cp.Room, cp.Mark
 	h.limitSubagents(ctx)
 }
 
@@ -153,7 +155,7 @@ func (h *host) ContinueAsNew(ctx workflow.Context, checkpoint func() (agent.Chec
 	if in.Resume != nil {
 		in.Resume = &Resume{Root: in.Resume.Root, Resumes: in.Resume.Resumes}
 	}
-	in.Checkpoint = &Checkpoint{Definition: h.def, Deadline: h.deadline, Outbox: h.outbox.OutboxState, GaveUp: h.gaveUp, Seal: h.seal, Budget: h.budget, Run: cp, Children: h.children, Bury: h.bury, Room: h.room}
+	in.Checkpoint = &Checkpoint{Definition: h.def, Deadline: h.deadline, Outbox: h.outbox.OutboxState, GaveUp: h.gaveUp, Seal: h.seal, Budget: h.budget, Run: cp, Children: h.children, Bury: h.bury, Room: h.room, Mark: h.shown.mark}
 	if h.part != nil {
 		return h.part.asNew(ctx, in.Checkpoint)
 	}
@@ -173,6 +175,7 @@ func (h *host) Append(e agui.Event) error {
 		return agent.Errorf(CodeEventTooLarge, "an event %s takes %d bytes, and at most %d fit into a step", e.Type(), len(data), limit)
 	}
 	h.outbox.append(data)
+	h.shown.note(e, data)
 	h.count(e)
 	return nil
 }
@@ -263,6 +266,7 @@ func (h *host) ask(ctx workflow.Context, turn int, in activities.GenerateInput) 
 	}
 	h.waste(out.Spent)
 	h.outbox.delivered(in.Writing.Outbox)
+	h.shown.left(out.Mark)
 	return out, nil
 }
 
@@ -341,7 +345,7 @@ func (h *host) writing(writer string, fanout bool) activities.Writing {
 	}
 	return activities.Writing{
 		Tenant: h.in.Tenant, Thread: h.in.Input.ThreadID, Run: h.in.Input.RunID, Lane: h.lane,
-		Execution: h.execution, Start: h.started, Number: h.writers, Writer: writer, Claim: h.gaveUp,
+		Execution: h.execution, Start: h.started, Number: h.writers, Writer: writer, Claim: h.gaveUp, Home: h.home(), After: h.shown.mark,
 		Fanout: fanout || h.sharing > 0 || h.part != nil,
 	}
 }
@@ -390,13 +394,15 @@ func (h *host) flush(ctx workflow.Context, order activities.PublishInput) error 
 func (h *host) publish(ctx workflow.Context, order activities.PublishInput) error {
 	in := activities.PublishInput{Writing: h.writing("outbox", order.Writing.Fanout), Seal: h.seal, Open: order.Open, Bury: h.bury}
 	in.Writing.Outbox = h.outbox.load(publishLimit)
+	var out activities.PublishOutput
 	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: publishTimeout, HeartbeatTimeout: activities.HeartbeatTimeout, WaitForCancellation: true,
 		RetryPolicy: &temporal.RetryPolicy{InitialInterval: 200 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: 5 * time.Second},
-	}), activities.NamePublish, in).Get(ctx, nil)
+	}), activities.NamePublish, in).Get(ctx, &out)
 	h.gaveUp = err != nil
 	if err == nil {
 		h.outbox.delivered(in.Writing.Outbox)
+		h.shown.left(out.Mark)
 		h.seal = slices.DeleteFunc(slices.Clone(h.seal), func(lane string) bool { return slices.Contains(in.Seal, lane) })
 		h.bury = slices.DeleteFunc(slices.Clone(h.bury), func(lane string) bool { return slices.Contains(in.Bury, lane) })
 		h.countEnd(ctx)

@@ -78,6 +78,7 @@ func (h *host) carriedCall(ctx workflow.Context, o agent.Order, in activities.Ca
 	}
 	if err == nil {
 		h.outbox.delivered(in.Writing.Outbox)
+		h.shown.left(out.Mark)
 	}
 	return h.reply(ctx, o, in, out, err)
 }

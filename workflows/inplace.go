@@ -59,5 +59,5 @@ func (h *host) reopen(ctx workflow.Context, in RunInput) {
 // begin begins the log and the counts of a run.
 func (h *host) begin(ctx workflow.Context) {
 	h.deadline = workflow.Now(ctx).Add(h.def.Limits.Duration)
-	h.outbox, h.gaveUp, h.seal, h.budget, h.turnsBefore = outbox{}, false, nil, Budget{}, 0
+	h.outbox, h.shown, h.gaveUp, h.seal, h.budget, h.turnsBefore = outbox{}, shown{}, false, nil, Budget{}, 0
 }

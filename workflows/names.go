@@ -3,6 +3,7 @@ package workflows
 import (
 	"time"
 
+	"github.com/holdfast-dev/holdfast/activities"
 	"github.com/holdfast-dev/holdfast/agent"
 	"github.com/holdfast-dev/holdfast/agui"
 )
@@ -68,6 +69,8 @@ type Checkpoint struct {
 	Bury     []string `json:"bury,omitempty"`     // beginnings of lanes of children that were lost
 
 	Room room `json:"room,omitempty"` // that each step has; 0: what Temporal takes
+
+	Mark activities.Mark `json:"mark,omitzero"` // where the outbox's lane was left
 }
 
 // RunResult says how a run ended that did not fail.
