@@ -126,14 +126,14 @@ func testAgents() []agent.Agent {
 	}
 	// No person is asked what became of a call whose worker was lost: the model is told.
 	tells := agent.Approvals{UnknownOutcome: agent.UnknownTell}
-	return []agent.Agent{
+	return append(crew(), []agent.Agent{
 		{Name: agentDesk, Description: "Does errands.", Instructions: "You do errands.", Tools: tools, Approvals: tells},
 		{Name: agentHasty, Description: "Does errands, but not many.", Tools: tools, Limits: agent.Limits{Turns: hastyTurns}, Approvals: tells},
 		{Name: agentAbsent, Description: "Is seldom there.", Tools: tools, Approvals: tells},
 		{Name: agentPatient, Description: "Does one errand after the other.", Tools: tools, Busy: agent.BusyQueue},
 		{Name: agentEager, Description: "Drops an errand for the next.", Tools: tools, Busy: agent.BusyCancel},
 		clerk(), teller(), deployed(), scribe(), tireless(),
-	}
+	}...)
 }
 
 // What makes every tool panic, and with what.
