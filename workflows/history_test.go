@@ -344,6 +344,8 @@ func (s *stand) histories(key eventbus.RunKey) []*historypb.History {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
+	// Of one that is open, events may be shown that are not in its history in the end.
+	_ = s.temporal.GetWorkflow(ctx, subject.WorkflowID(key.Tenant, key.Thread), "").Get(ctx, nil) // however it ended
 	var all []*historypb.History
 	for id := ""; ; {
 		h := &historypb.History{}

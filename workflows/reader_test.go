@@ -10,10 +10,6 @@ import (
 	"github.com/holdfast-dev/holdfast/eventbus"
 )
 
-func keyOf(name string) eventbus.RunKey {
-	return eventbus.RunKey{Tenant: "acme", Thread: "cacheless " + name, Run: name}
-}
-
 func TestT62ClientThatFoldsARetriedTurnHoldsOneMessage(t *testing.T) {
 	t.Parallel()
 	s, key := play(t, "retried", shapes["retried"])

@@ -45,6 +45,12 @@ func TestMain(m *testing.M) {
 		worker.SetStickyWorkflowCacheSize(0)
 	}
 	code := m.Run()
+	if file := os.Getenv(serverEnv); file != "" && code == 0 {
+		if err := writeStreams(file); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
 	for _, s := range servers.running {
 		if err := s.Stop(); err != nil {
 			fmt.Fprintln(os.Stderr, "stop Temporal server:", err)
@@ -168,9 +174,11 @@ func (s *stand) events(key eventbus.RunKey) iter.Seq[agui.Event] {
 		defer cancel()
 		r := s.bus.Follow(key, 0)
 		defer r.Close()
+		var all []agui.Event
 		for {
 			entry, err := r.Next(ctx)
 			if errors.Is(err, io.EOF) {
+				keep(s.t, key.Thread, all)
 				return
 			}
 			if err != nil {
@@ -181,26 +189,13 @@ func (s *stand) events(key eventbus.RunKey) iter.Seq[agui.Event] {
 				if err != nil {
 					s.t.Fatal(err)
 				}
+				all = append(all, e)
 				if !yield(e) {
 					return
 				}
 			}
 		}
 	}
-}
-
-// stream is the whole run, an event a line as it is in the log.
-func (s *stand) stream(key eventbus.RunKey) []string {
-	s.t.Helper()
-	var list []string
-	for e := range s.events(key) {
-		data, err := agui.Encode(e)
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		list = append(list, string(data))
-	}
-	return list
 }
 
 // story is the whole run, an event a line.

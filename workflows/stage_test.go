@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,6 +43,7 @@ type stage struct {
 
 	mu        sync.Mutex
 	env       *testsuite.TestWorkflowEnvironment
+	stop      func() // cancels the workflow, where there is no environment
 	asked     []activities.GenerateInput
 	steps     []step
 	log       []agui.Event
@@ -89,6 +91,10 @@ func stub(name string, effect tool.Effect) tool.Tool {
 // run plays the run to its end and checks what holds for every run: that it ends once, and that nothing follows its end.
 func (s *stage) run(arrange ...func(env *testsuite.TestWorkflowEnvironment)) (workflows.RunResult, error) {
 	s.t.Helper()
+	defer func() { keep(s.t, string(s.input.Input.ThreadID), s.log) }()
+	if os.Getenv(serverEnv) != "" && len(arrange) == 0 {
+		return s.onServer()
+	}
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(tlog.NewStructuredLogger(slog.New(slog.DiscardHandler)))
 	env := suite.NewTestWorkflowEnvironment()
@@ -120,7 +126,13 @@ func (s *stage) run(arrange ...func(env *testsuite.TestWorkflowEnvironment)) (wo
 }
 
 // cancel asks the workflow to stop. It may be called from an activity.
-func (s *stage) cancel() { s.env.CancelWorkflow() }
+func (s *stage) cancel() {
+	if s.stop != nil {
+		s.stop()
+		return
+	}
+	s.env.CancelWorkflow()
+}
 
 func (s *stage) generateActivity(ctx context.Context, in activities.GenerateInput) (activities.GenerateOutput, error) {
 	turn, err := strconv.Atoi(strings.TrimPrefix(in.Writing.Writer, "turn-"))
