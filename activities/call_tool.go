@@ -39,7 +39,7 @@ func (s *Set) callTool(ctx context.Context, in CallToolInput) (ended ToolOutcome
 	}
 	// The tool is stopped when its lane is in other hands.
 	working, stop := context.WithCancel(ctx)
-	v := &voice{set: s, in: in, attempt: ctx, working: working, stop: stop}
+	v := &voice{set: s, in: in, attempt: ctx, working: working, stop: stop, heard: heard{of: in.Subagent}}
 	defer v.watching.Wait()
 	defer stop()
 	defer func() { ended.Mark = v.left }()
@@ -64,15 +64,18 @@ func (s *Set) callTool(ctx context.Context, in CallToolInput) (ended ToolOutcome
 	}
 	if ask, memo, waits := call.Suspended(); waits && errors.Is(failed, tool.ErrSuspended) && ctx.Err() == nil {
 		out := ToolOutcome{Suspended: &ask, Memo: memo, Emitted: v.wrote, Unsettled: unsettled}
+		v.heard.tell(ctx, v.lane, &out)
 		v.settle(&out)
 		return fitting(out, in.Call.Name)
 	}
 	if failed != nil {
 		out, err := s.failed(ctx, in, t, failed)
 		out.Emitted, out.Unsettled = v.wrote, unsettled
+		v.heard.tell(ctx, v.lane, &out)
 		return out, err
 	}
 	out := ToolOutcome{Content: result.Content, ForModel: result.ForModel, Emitted: v.wrote, Unsettled: unsettled}
+	v.heard.tell(ctx, v.lane, &out)
 	v.settle(&out)
 	if in.Scheduled > 0 {
 		leaf, err := receipt.Receipt{
@@ -104,7 +107,7 @@ func fitting(out ToolOutcome, name string) (ToolOutcome, error) {
 	return ToolOutcome{
 		Error: fmt.Sprintf("The tool %s has run, but what it returned can't be kept: with its files and the state it has %d bytes, and at most %d can be recorded.",
 			name, data.Len(), maxOutcome),
-		Emitted: out.Emitted, Unsettled: out.Unsettled,
+		Emitted: out.Emitted, Unsettled: out.Unsettled, Stale: out.Stale || len(out.Messages) > 0,
 	}, nil
 }
 
@@ -145,6 +148,7 @@ type voice struct {
 	left     Mark  // where it was left
 	err      error // that ended it
 	wrote    bool  // more than the outbox
+	heard    heard
 	watching sync.WaitGroup
 }
 
@@ -221,6 +225,7 @@ func (v *voice) say(ctx context.Context, e agui.Event) error {
 		}
 	}
 	v.wrote = true
+	v.heard.take(e)
 	return v.ended(v.lane.Append(ctx, e))
 }
 

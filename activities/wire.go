@@ -169,6 +169,10 @@ type ToolOutcome struct {
 	Unsettled bool `json:"unsettled,omitempty"`
 	// Mark is where the call has left the workflow's own lane, if that is where it spoke.
 	Mark Mark `json:"mark,omitzero"`
+	// Messages are those of agents that the tool ran by itself, as clients hold them. Stale: clients hold others, too, which were
+	// given up or left out.
+	Messages []agui.Message `json:"messages,omitempty"`
+	Stale    bool           `json:"stale,omitempty"`
 }
 
 // PublishInput appends outbox events alone, between what makes that safe.

@@ -257,6 +257,8 @@ func (rc *RunContext[S]) order(c model.ToolCall, parent agui.MessageID, owner *a
 func (b *batch[S]) done(ctx workflow.Context, n int, r Reply) error {
 	i, call, order := b.places[n], b.handles[n], b.orders[n]
 	out := &b.outcomes[i]
+	b.rc.r.overhear(r.Messages)
+	b.rc.r.stale = b.rc.r.stale || r.Stale
 	if r.Suspended != nil && b.rc.r.alone() {
 		r.Suspended, r.Error = nil, textCantAsk
 	}

@@ -319,6 +319,19 @@ func (r *run) unheard(id agui.SubagentRunID, d Delegation, report Report) []agui
 	return slices.DeleteFunc(messages, func(m agui.Message) bool { return known[m.ID] })
 }
 
+// overhear takes into the conversation what agents have said that a tool runs by itself. The tool
+// has shown it, as it is.
+func (r *run) overhear(messages []agui.Message) {
+	for _, m := range messages {
+		for _, e := range retold(m) {
+			fold(r.history, e)
+			if r.shown != nil {
+				fold(r.shown, e)
+			}
+		}
+	}
+}
+
 // retold are the events that tell of a message.
 func retold(m agui.Message) []agui.Event {
 	of := m.SubagentRunID

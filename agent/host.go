@@ -207,6 +207,10 @@ type Reply struct {
 	Memo      map[string]json.RawMessage
 	// Waits is set for a call of another agent that waits for people.
 	Waits *agui.SubagentRunID
+	// Messages are those of agents that the tool ran by itself, which clients hold; Stale says
+	// that they hold others, too, which were given up.
+	Messages []agui.Message
+	Stale    bool
 	// Unknown says that it may have taken effect or not, and can't be repeated.
 	Unknown bool
 	// State is the document as the call left it, Published what the client was last

@@ -248,6 +248,7 @@ func (h *host) reply(ctx workflow.Context, o agent.Order, in activities.CallTool
 		return agent.Reply{
 			Content: out.Content, Error: out.Error, Retryable: out.Retryable, Lost: out.Unsettled, State: out.State, Published: out.Published,
 			ForModel: out.ForModel, Leaf: out.Leaf, Scheduled: in.Scheduled, Suspended: out.Suspended, Memo: out.Memo,
+			Messages: out.Messages, Stale: out.Stale,
 		}, nil
 	}
 	lost := func(text string) (agent.Reply, error) {

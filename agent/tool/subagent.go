@@ -24,6 +24,9 @@ import (
 // attempt that takes over from one that was lost closes what that left open, with
 // the code RETRY, and its own invocations have other ids.
 //
+// What it says is part of the run's conversation as clients hold it, up to 128 KiB in a call, and not of what the agent's
+// model reads: that is the tool's result.
+//
 // ctx is that of everything which the scope emits.
 func (c *Call) Subagent(ctx context.Context, name string, opt emit.SubagentOptions) (*emit.Subagent, error) {
 	sink := func(e agui.Event) error {

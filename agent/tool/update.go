@@ -116,7 +116,8 @@ func (c *Call) Data(ctx context.Context, id, name string, value any) error {
 // takes the event over.
 //
 // Messages that a tool shows like this are no part of the conversation: the model
-// does not read them, and a later snapshot of the messages drops them.
+// does not read them, and a later snapshot of the messages drops them. Those of
+// [Call.Subagent] stay.
 func (c *Call) Emit(ctx context.Context, e agui.Event) error {
 	if err := allowed(e); err != nil {
 		return err
