@@ -177,7 +177,7 @@ func TestDefinitionIsTheSameAfterARoundTrip(t *testing.T) {
 		`{"tool":{"name":"zebra","description":"","parameters":{"type":"object","properties":{},"additionalProperties":false}},"effect":"read_only","timeout":60000000000},` +
 		`{"tool":{"name":"ant","description":"a\u003cb","parameters":{"type":"object","properties":{},"additionalProperties":false}},"effect":"at_most_once","timeout":300000000000},` +
 		`{"tool":{"name":"far","description":"","parameters":{"type":"object","description":"x\u003ey"}},"effect":"idempotent","timeout":300000000000}],` +
-		`"limits":{"turns":32,"duration":3600000000000,"parallelTools":8,"maxOutputTokens":0},"approvals":{"askUnknown":true}}`
+		`"limits":{"turns":32,"duration":3600000000000,"parallelTools":8,"maxOutputTokens":0},"approvals":{"askUnknown":true},"listsLeaves":true}`
 	if diff := cmp.Diff(want, string(encoded)); diff != "" {
 		t.Errorf("recorded form changed; old histories depend on it (-want +got):\n%s", diff)
 	}

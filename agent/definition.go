@@ -34,6 +34,9 @@ type Definition struct {
 	// Subagents are other agents that the model may call as tools. Their descriptions are
 	// filled in by whoever knows those agents.
 	Subagents []SubagentDefinition `json:"subagents,omitempty"`
+	// ListsLeaves says that the leaves are told beside the root over the results of tools. Runs
+	// that began before that was so don't.
+	ListsLeaves bool `json:"listsLeaves,omitempty"`
 }
 
 // ToolDefinition is a tool as a run knows it.
@@ -79,6 +82,7 @@ func (a Agent) Definition() Definition {
 		Compaction:   a.Compaction,
 		Approvals:    a.Approvals.rules(),
 		KeepHistory:  a.KeepHistory,
+		ListsLeaves:  true,
 	}
 }
 

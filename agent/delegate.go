@@ -260,7 +260,7 @@ func (d *Delegation) brief(id agui.SubagentRunID) []agui.Message {
 // tools, which count for the run's root from here on.
 func (r *run) terminator(id agui.SubagentRunID, report Report) agui.Event {
 	var base agui.BaseEvent
-	if root, ok := rootOf(report.Leaves); ok {
+	if root, ok := r.rootOf(report.Leaves); ok {
 		base = agui.Base{Metadata: metadata(nil, root)}
 	}
 	switch f := report.Failure; {
@@ -279,7 +279,7 @@ func (r *run) terminator(id agui.SubagentRunID, report Report) agui.Event {
 }
 
 // rootOf is Holdfast's metadata of an event that vouches for results of tools.
-func rootOf(leaves []string) (json.RawMessage, bool) {
+func (r *run) rootOf(leaves []string) (json.RawMessage, bool) {
 	if len(leaves) == 0 {
 		return nil, false
 	}
@@ -291,7 +291,11 @@ func rootOf(leaves []string) (json.RawMessage, bool) {
 		}
 		hashes = append(hashes, h)
 	}
-	value, err := json.Marshal(map[string]string{"toolResultsRoot": receipt.Root(hashes).String()})
+	vouched := receipt.Vouch(hashes)
+	if !r.origin.Definition.ListsLeaves {
+		vouched.Leaves = nil // as it began
+	}
+	value, err := json.Marshal(vouched)
 	return value, err == nil
 }
 

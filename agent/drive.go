@@ -148,7 +148,7 @@ func (r *run) terminal(e agui.Event) {
 // vouch adds to the metadata of the terminal event the root over all results of tools, and
 // what the run has cost.
 func (r *run) vouch(m agui.Metadata) agui.Metadata {
-	value, ok := rootOf(r.leaves)
+	value, ok := r.rootOf(r.leaves)
 	if a, counts := r.host.(Account); counts && a.Cost() > 0 {
 		cost := `"cost":` + a.Cost().String() + "}"
 		if ok {

@@ -21,7 +21,7 @@ const verifyUsage = `gateway verify checks that the results of a run's tools are
 It reads the events of the run from a gateway, as any client may; of a run in progress it waits for the end. From the
 name and the arguments of each call, its result and the time at which it was scheduled it computes the hash anew, and
 from all hashes the root, and compares them with the hashes in the results and the root in the terminal event. It names the
-first result that was changed and ends with status 1, or lists the results and ends with status 0. Errors have no hash, and
+first result that was changed, with its hash or without, and ends with status 1, or lists the results and ends with status 0. Errors have no hash, and
 are not vouched for.
 
   -url URL   address of the gateway (default http://127.0.0.1:8080)

@@ -19,7 +19,8 @@ var (
 	// ErrChanged means that a result is not what its hash says, or that its call is not.
 	ErrChanged = errors.New("changed")
 	// ErrRoot means that every result fits its own hash and the hashes do not fit the root: a result was exchanged
-	// together with its hash, left out, added, or moved.
+	// together with its hash, left out, added, or moved. The error names it if the list of leaves that comes with the root
+	// tells which.
 	ErrRoot = errors.New("the results do not fit the root of the run")
 )
 
@@ -33,10 +34,11 @@ type Audit struct {
 	ended  bool
 }
 
-// owned is a leaf, and the subagent that it belongs to; nil for the run itself.
+// owned is a leaf, what it is of, and the subagent that it belongs to; nil for the run itself.
 type owned struct {
 	Hash
 	by *agui.SubagentRunID
+	of string
 }
 
 // call is what the events say of one call.
@@ -152,25 +154,19 @@ func (a *Audit) result(e *agui.ToolCallResult) error {
 	if leaf != recorded {
 		return fmt.Errorf("result of call %s of %s, or the call itself: %w since it was hashed", e.ToolCallID, c.name, ErrChanged)
 	}
-	a.leaves = append(a.leaves, owned{leaf, e.SubagentRunID})
+	a.leaves = append(a.leaves, owned{leaf, e.SubagentRunID, fmt.Sprintf("result of call %s of %s", e.ToolCallID, c.name)})
 	return nil
 }
 
 func (a *Audit) end(metadata agui.Metadata) error {
 	a.ended = true
-	var meta struct {
-		Root string `json:"toolResultsRoot"`
-	}
+	var meta Vouched
 	if err := read(metadata, &meta); err != nil {
 		return fmt.Errorf("terminal event: %w: %w", ErrChanged, err)
 	}
 	a.report.Root = meta.Root
-	want := ""
-	if len(a.leaves) > 0 {
-		want = rootOf(a.leaves)
-	}
-	if meta.Root != want {
-		return ErrRoot
+	if err := meta.holds(a.leaves); err != nil {
+		return fmt.Errorf("terminal event: %w", err)
 	}
 	return nil
 }
@@ -178,9 +174,7 @@ func (a *Audit) end(metadata agui.Metadata) error {
 // returned takes the end of a subagent. One that ran by itself has a root of its own, and its leaves count from here on:
 // before that they may lie between those of others.
 func (a *Audit) returned(id agui.SubagentRunID, metadata agui.Metadata) error {
-	var meta struct {
-		Root string `json:"toolResultsRoot"`
-	}
+	var meta Vouched
 	if err := read(metadata, &meta); err != nil {
 		return fmt.Errorf("end of subagent %s: %w: %w", id, ErrChanged, err)
 	}
@@ -190,16 +184,60 @@ func (a *Audit) returned(id agui.SubagentRunID, metadata agui.Metadata) error {
 		case leaf.by == nil || *leaf.by != id:
 			others = append(others, leaf)
 		case meta.Root == "":
-			others = append(others, owned{leaf.Hash, a.above[id]})
+			others = append(others, owned{leaf.Hash, a.above[id], leaf.of})
 		default:
-			its = append(its, owned{leaf.Hash, a.above[id]})
+			its = append(its, owned{leaf.Hash, a.above[id], leaf.of})
 		}
 	}
-	if meta.Root != "" && rootOf(its) != meta.Root {
-		return fmt.Errorf("end of subagent %s: %w", id, ErrRoot)
+	if meta.Root != "" {
+		if err := meta.holds(its); err != nil {
+			return fmt.Errorf("end of subagent %s: %w", id, err)
+		}
 	}
 	a.leaves = append(others, its...)
 	return nil
+}
+
+// holds compares what was found with what is vouched for.
+func (v Vouched) holds(found []owned) error {
+	want := ""
+	if len(found) > 0 {
+		want = rootOf(found)
+	}
+	var listed []Hash
+	for _, text := range v.Leaves {
+		h, err := Parse(text)
+		if err != nil {
+			return fmt.Errorf("list of leaves: %w: %w", ErrChanged, err)
+		}
+		listed = append(listed, h)
+	}
+	intact := len(listed) > 0 && Root(listed).String() == v.Root
+	switch {
+	case v.Root == want && (intact || v.Leaves == nil):
+		return nil
+	case v.Root == want:
+		for i, leaf := range found {
+			if i >= len(listed) || leaf.Hash != listed[i] {
+				return fmt.Errorf("list of leaves: %w: it does not fit the %s", ErrChanged, leaf.of)
+			}
+		}
+		return fmt.Errorf("list of leaves: %w", ErrChanged)
+	case !intact:
+		return ErrRoot // and nothing tells which
+	}
+	for i, leaf := range found {
+		switch {
+		case i < len(listed) && leaf.Hash == listed[i]:
+		case len(found) < len(listed):
+			return fmt.Errorf("%w: before the %s one is missing, or has lost its hash", ErrRoot, leaf.of)
+		case len(found) > len(listed):
+			return fmt.Errorf("%w: the %s was added", ErrRoot, leaf.of)
+		default:
+			return fmt.Errorf("%w: the %s was changed together with its hash, or moved", ErrRoot, leaf.of)
+		}
+	}
+	return fmt.Errorf("%w: at the end %d are missing, or have lost their hashes", ErrRoot, len(listed)-len(found))
 }
 
 func rootOf(leaves []owned) string {

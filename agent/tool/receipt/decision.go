@@ -32,7 +32,7 @@ func (a *Audit) decided(m agui.Metadata) error {
 		if err != nil {
 			return fmt.Errorf("decision %d: %w: %w", i+1, ErrChanged, err)
 		}
-		a.leaves = append(a.leaves, owned{Hash: leaf})
+		a.leaves = append(a.leaves, owned{Hash: leaf, of: fmt.Sprintf("decision %d", i+1)})
 		var d struct {
 			CallID agui.ToolCallID `json:"callId"`
 			Tool   string          `json:"tool"`

@@ -26,8 +26,12 @@
 //
 // TOOL_CALL_RESULT has metadata.holdfast.hash, in hex, and metadata.holdfast.scheduled, in Unix milliseconds. The terminal
 // event has metadata.holdfast.toolResultsRoot, over the leaves in the order of their events, unless there are none. The
-// end of a subagent that ran by itself has the same over its own leaves: they count as one piece, at that place. An
-// [Audit] recomputes all of it from the events of a run.
+// end of a subagent that ran by itself has the same over its own leaves: they count as one piece, at that place. Beside the
+// root are the leaves themselves, as long as they are at most [MaxListed], in metadata.holdfast.toolResultsLeaves: they tell which
+// result was exchanged together with its hash. An [Audit] recomputes all of it from the events of a run.
+//
+// Nobody vouches for the root but whoever keeps it: who can write all of a log can write all of it anew. Keep roots elsewhere
+// where that matters.
 package receipt
 
 import (
@@ -62,6 +66,27 @@ func Parse(text string) (Hash, error) {
 		return h, fmt.Errorf("hash: %w", err)
 	}
 	return h, nil
+}
+
+// MaxListed bounds how many leaves are listed beside a root: about 17 KB of an event.
+const MaxListed = 256
+
+// Vouched is Holdfast's metadata of an event that vouches for results.
+type Vouched struct {
+	Root   string   `json:"toolResultsRoot"`
+	Leaves []string `json:"toolResultsLeaves,omitempty"` // in hex, in the order of the root's; none if they are too many
+}
+
+// Vouch returns what vouches for the leaves.
+func Vouch(leaves []Hash) Vouched {
+	v := Vouched{Root: Root(leaves).String()}
+	if len(leaves) > MaxListed {
+		return v
+	}
+	for _, leaf := range leaves {
+		v.Leaves = append(v.Leaves, leaf.String())
+	}
+	return v
 }
 
 // Receipt is everything that the leaf of a result covers.

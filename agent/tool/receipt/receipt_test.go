@@ -181,7 +181,10 @@ func tale(t *testing.T) []agui.Event {
 	}
 	// The call c0 was made in an earlier run, which this one answers.
 	before := []agui.Message{{ID: "m0", Role: agui.RoleAssistant, ToolCalls: []agui.ToolCall{{ID: "c0", Function: agui.FunctionCall{Name: "wait", Arguments: `{"b":2}`}}}}}
-	root := fmt.Sprintf(`{"toolResultsRoot":%q}`, receipt.Root(leaves))
+	root, err := json.Marshal(receipt.Vouch(leaves))
+	if err != nil {
+		t.Fatal(err)
+	}
 	return []agui.Event{
 		&agui.RunStarted{RunID: "run-1", Input: &agui.RunAgentInput{RunID: "run-1", Messages: before}},
 		&agui.ToolCallStart{ToolCallID: "c1", ToolCallName: "look"}, &agui.ToolCallArgs{ToolCallID: "c1", Delta: `{"a"`}, &agui.ToolCallArgs{ToolCallID: "c1", Delta: `:1}`},
@@ -189,7 +192,7 @@ func tale(t *testing.T) []agui.Event {
 		&agui.ToolCallEnd{ToolCallID: "c1"}, first,
 		&agui.ToolCallResult{MessageID: "m-c2", ToolCallID: "c2", Content: agui.Text("It failed.")},
 		earlier,
-		&agui.RunFinished{BaseEvent: agui.Base{Metadata: agui.Metadata{"holdfast": json.RawMessage(root)}}, RunID: "run-1", Outcome: agui.Success()},
+		&agui.RunFinished{BaseEvent: agui.Base{Metadata: agui.Metadata{"holdfast": root}}, RunID: "run-1", Outcome: agui.Success()},
 	}
 }
 
@@ -279,6 +282,79 @@ func TestAuditNamesWhatWasChanged(t *testing.T) {
 		if !errors.Is(err, test.want) || test.names != "" && !strings.Contains(err.Error(), "call "+test.names) {
 			t.Errorf("%s: %v, want %v about %q", name, err, test.want, test.names)
 		}
+	}
+}
+
+// Whatever of a result, its hash, the list of leaves and the root is changed, and the rest is not, it is noticed; and the call is
+// named as long as two of these three agree: result and hash, the list, the root.
+func TestAuditNamesTheCallInEveryCombinationOfChanges(t *testing.T) {
+	t.Parallel()
+	const content, hash, list, root = 1, 2, 4, 8
+	for n, call := range []agui.ToolCallID{"c1", "c0"} {
+		for what := range 16 {
+			events := tale(t)
+			e, end := events[[]int{7, 9}[n]].(*agui.ToolCallResult), events[10].(*agui.RunFinished)
+			var meta struct {
+				Hash      string `json:"hash"`
+				Scheduled int64  `json:"scheduled"`
+			}
+			var vouched receipt.Vouched
+			if err := errors.Join(json.Unmarshal(e.Metadata["holdfast"], &meta), json.Unmarshal(end.Metadata["holdfast"], &vouched)); err != nil {
+				t.Fatal(err)
+			}
+			args := map[agui.ToolCallID]receipt.Receipt{"c1": {Name: "look", Arguments: `{"a":1}`}, "c0": {Name: "wait", Arguments: `{"b":2}`}}[call]
+			args.Run, args.Call, args.Output, args.Scheduled = "run-1", call, agui.Text("forged"), meta.Scheduled
+			forged, err := args.Leaf()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if what&content != 0 {
+				e.Content = args.Output
+			}
+			if what&hash != 0 {
+				e.Metadata = agui.Metadata{"holdfast": json.RawMessage(fmt.Sprintf(`{"hash":%q,"scheduled":%d}`, forged, meta.Scheduled))}
+			}
+			leaves := make([]receipt.Hash, 2)
+			for i := range leaves {
+				if leaves[i], err = receipt.Parse(vouched.Leaves[i]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			leaves[n] = forged
+			if what&list != 0 {
+				vouched.Leaves[n] = forged.String()
+			}
+			if what&root != 0 {
+				vouched.Root = receipt.Root(leaves).String()
+			}
+			if end.Metadata["holdfast"], err = json.Marshal(vouched); err != nil {
+				t.Fatal(err)
+			}
+			want, named := error(nil), true
+			switch what {
+			case 0, content | hash | list | root: // who can change all of it is not noticed by the log alone
+				named = false
+			case content | hash, list | root:
+				want = receipt.ErrRoot
+			case content | hash | list, root:
+				want, named = receipt.ErrRoot, false
+			default:
+				want = receipt.ErrChanged
+			}
+			if _, err := audit(events); !errors.Is(err, want) || err != nil && strings.Contains(err.Error(), "call "+string(call)) != named {
+				t.Errorf("%s, changes %04b: %v, want %v, named %t", call, what, err, want, named)
+			}
+		}
+	}
+}
+
+func TestManyLeavesAreNotListed(t *testing.T) {
+	t.Parallel()
+	if v := receipt.Vouch(make([]receipt.Hash, receipt.MaxListed)); len(v.Leaves) != receipt.MaxListed {
+		t.Errorf("%d leaves are listed", len(v.Leaves))
+	}
+	if v := receipt.Vouch(make([]receipt.Hash, receipt.MaxListed+1)); v.Leaves != nil || v.Root == "" {
+		t.Errorf("%d leaves are listed", len(v.Leaves))
 	}
 }
 
