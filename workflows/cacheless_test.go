@@ -44,7 +44,7 @@ const scenarios = "^Test"
 var apart = []string{
 	"^TestT65T66RunsThatAreReplayedAfterEveryTask$", "^TestDefinitionIsRecorded$", "^TestWorkerWithoutTheCodeOfARun$",
 	"^TestAnswerAtAnyMoment$", // a hundred pauses, of the shapes that are played anyway
-	"^TestWaitingThreadsAreListedAndAnswered$", "^TestRunsCountOnce$", "^TestHistoryDoesNotGrowWithTokens$", "^TestAnswersThatRace$",
+	"^TestWaitingThreadsAreListedAndAnswered$", "^TestRunsCountOnce$", "^TestHistoryDoesNotGrowWithTokens$", "^TestAnswersThatRace$", "^TestReplay",
 	"^TestFailuresOfTheModelEndTheRun$/(too_slow|workers_die|a_bug|rate_limit)", "^TestToolThatIsRepeatable$/its_workers_all_die",
 	"^TestEndIsPublishedHoweverLongItTakes$", "^TestAttemptsOfOneCarrierCarryTheSame$", "^TestLimitOfTime$", "^TestLaneOfALostCallIsSealed$/while_another_runs",
 }
