@@ -9,8 +9,8 @@ import (
 // framework is the type that agents declare.
 const framework = "holdfast"
 
-// Capabilities is what the agent declares to clients: who it is, its tools, whether
-// its answers have a form, its limits (all of them under custom.holdfast.limits), and
+// Capabilities is what the agent declares to clients: who it is, its tools, the agents that
+// it can call, whether its answers have a form, its limits (all of them under custom.holdfast.limits), and
 // that a run's stream can be joined again at any event. What depends on the model
 // behind it is not declared.
 func (a Agent) Capabilities() agui.Capabilities { return a.Definition().Capabilities() }
@@ -21,10 +21,15 @@ func (d Definition) Capabilities() agui.Capabilities {
 	for _, t := range d.Tools {
 		items = append(items, t.Tool)
 	}
-	identity := &agui.IdentityCapabilities{Name: new(d.Name), Type: new(framework)}
-	if d.Description != "" {
-		identity.Description = new(d.Description)
+	var team *agui.MultiAgentCapabilities
+	if len(d.Subagents) > 0 {
+		team = &agui.MultiAgentCapabilities{Supported: new(true), Delegation: new(true)}
+		for _, s := range d.Subagents {
+			team.Subagents = append(team.Subagents, agui.SubagentCapability{Name: s.Name, Description: optional(s.Description)})
+		}
 	}
+	identity := &agui.IdentityCapabilities{Name: new(d.Name), Type: new(framework)}
+	identity.Description = optional(d.Description)
 	var output *agui.OutputCapabilities
 	if d.Output != nil {
 		output = &agui.OutputCapabilities{StructuredOutput: new(true)}
@@ -32,10 +37,11 @@ func (d Definition) Capabilities() agui.Capabilities {
 	// Names and numbers: nothing that could fail to be encoded.
 	limits, _ := json.Marshal(map[string]Limits{"limits": d.Limits})
 	return agui.Capabilities{
-		Identity:  identity,
-		Output:    output,
-		Custom:    agui.Metadata{framework: limits},
-		Transport: &agui.TransportCapabilities{Streaming: new(true), Resumable: new(true)},
+		Identity:   identity,
+		Output:     output,
+		MultiAgent: team,
+		Custom:     agui.Metadata{framework: limits},
+		Transport:  &agui.TransportCapabilities{Streaming: new(true), Resumable: new(true)},
 		Tools: &agui.ToolCapabilities{
 			Supported:     new(len(items) > 0),
 			Items:         items,
@@ -46,4 +52,12 @@ func (d Definition) Capabilities() agui.Capabilities {
 			MaxExecutionTime: new(d.Limits.Duration.Milliseconds()),
 		},
 	}
+}
+
+// optional is a text that is left out where there is none.
+func optional(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
 }

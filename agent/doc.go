@@ -129,6 +129,23 @@
 //		return err
 //	}
 //
+// Another agent of the same worker is at work in a workflow of its own, with its own model,
+// tools, state and limits: by [RunContext.Delegate], or as a tool of the model, by the
+// agent's Subagents. Clients see it as a subagent, too, at any depth.
+//
+// # Waiting for people
+//
+// A call for which a person has to be asked ([Approvals]), a tool that asks, and
+// [RunContext.Interrupt] end the run with interrupts; the answers open the next one, which
+// goes on there. An agent without code of its own is at no worker meanwhile. One with code
+// waits where it is.
+//
+// So does a subagent. What it asks is asked by the run: it ends when every branch has ended
+// or waits, with the questions of all. One without code has returned by then, is kept with the
+// run, and is begun again with its answers. One with code waits in its workflow, and the agents
+// above it wait in theirs. Answers to some have these go on, and the run ends again with the
+// others, under the same ids.
+//
 // # Cancellation
 //
 // A cancelled run's context is done, and everything that would emit or block returns an

@@ -411,7 +411,7 @@ func (p *play) heed(events []json.RawMessage) {
 		p.mu.Lock()
 		p.asked = end.Outcome.Interrupts
 		p.mu.Unlock()
-		if p.scene.agent.Run != nil { // it waits where it stands
+		if slices.ContainsFunc(p.agents, func(a agent.Agent) bool { return a.Run != nil }) { // it may wait where it stands
 			p.env.RegisterDelayedCallback(p.answer, time.Millisecond)
 		}
 	}

@@ -20,12 +20,13 @@ import (
 	"github.com/holdfast-dev/holdfast/examples/librarian"
 	"github.com/holdfast-dev/holdfast/examples/orders"
 	"github.com/holdfast-dev/holdfast/examples/painter"
+	"github.com/holdfast-dev/holdfast/examples/reception"
 	"github.com/holdfast-dev/holdfast/examples/researcher"
 	"github.com/holdfast-dev/holdfast/examples/surveyor"
 	"github.com/holdfast-dev/holdfast/worker"
 )
 
-const usage = `worker runs the example agents board, editor, librarian, orders, painter, researcher and surveyor.
+const usage = `worker runs the example agents board, editor, librarian, orders, painter, reception, researcher and surveyor.
 
   worker [-h]
 
@@ -158,5 +159,6 @@ func agents(ctx context.Context) ([]agent.Agent, error) {
 	// The library lives as long as the process.
 	return []agent.Agent{
 		research, edit, survey, orders.Agent(store), librarian.Agent(ctx, librarian.Connect()), painter.Agent(), board.Agent(),
+		reception.Agent(),
 	}, nil
 }
