@@ -66,7 +66,7 @@ func (b *batch) run(ctx context.Context) {
 		})
 	}
 	for _, c := range b.cells {
-		c.ended = c.readers != nil && c.over()
+		c.ended = c.point.brief || c.readers != nil && c.over()
 	}
 	s.traps.disarm()
 	if b.err = b.strike(ctx); b.err != nil {

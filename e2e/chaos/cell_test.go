@@ -247,7 +247,7 @@ func (c *cell) prove(ctx context.Context) {
 	}
 	c.fail("the log", err)
 	var folded judge.Folded
-	for i, s := range c.streams {
+	for _, s := range c.streams {
 		if err := s.OneEnd(); err != nil {
 			c.fail("the end of "+s.Run, err)
 			return
@@ -256,7 +256,7 @@ func (c *cell) prove(ctx context.Context) {
 			c.fail("the client's view of "+s.Run, err)
 			return
 		}
-		c.fail("replay of "+s.Run, c.replay(ctx, s, c.fault.loses && i == 0 && c.ended))
+		c.fail("replay of "+s.Run, c.replay(ctx, s))
 	}
 	c.fail("the judge", judges().Judge(ctx, c.streams...))
 	result, err := c.engine().Result(ctx, c.thread)
@@ -292,21 +292,47 @@ func bytesOf(messages []json.RawMessage) (all []byte) {
 	return all
 }
 
-// replay reads a run again through the gateway that was spared; or finds that it is gone, if the log was lost behind its
-// end.
-func (c *cell) replay(ctx context.Context, s judge.Stream, gone bool) error {
+// replay reads a run again through the gateway that was spared.
+func (c *cell) replay(ctx context.Context, s judge.Stream) error {
 	ask := func(last string) (int, string, error) {
 		return roundTrip(ctx, http.MethodGet, c.stack.gateway(1).url()+eventsPath(s.Thread, s.Run), nil, last)
 	}
-	if !gone {
+	if !c.fault.loses {
 		return judge.Replay(s, ask)
 	}
-	for _, last := range []string{"", s.Frames[0].ID} {
-		if status, body, err := ask(last); err != nil || status != http.StatusNotFound && status != http.StatusGone {
-			return fmt.Errorf("behind %q: %d %.300s (%v), want that it is gone", last, status, body, err)
-		}
+	status, whole, err := ask("")
+	if err != nil {
+		return err
 	}
-	return nil
+	again := s
+	again.Frames = nil
+	if err := judge.ReadFrames(strings.NewReader(whole), func(f judge.Frame) { again.Frames = append(again.Frames, f) }); status == http.StatusOK && err != nil {
+		return err
+	}
+	if slices.Equal(again.Frames, s.Frames) {
+		return judge.Replay(s, ask)
+	}
+	// The client had seen its end when the log was lost, and what it has seen is not there any more.
+	last := s.Frames[len(s.Frames)-1].ID
+	if status, body, err := ask(last); !c.ended || err != nil || status != http.StatusNotFound && status != http.StatusGone {
+		return fmt.Errorf("behind %q: %d %.300s (%v), want that it is gone; the log has\n%s\nthe client has\n%s", last, status, body, err, again, s)
+	}
+	if status == http.StatusNotFound || status == http.StatusGone {
+		return nil
+	}
+	// Whoever had not heard that it was over has said it again.
+	if err := errors.Join(again.OneEnd(), judge.Replay(again, ask), judges().Judge(ctx, again)); err != nil {
+		return err
+	}
+	had, err := judges().Fold(ctx, s)
+	if err != nil {
+		return err
+	}
+	has, err := judges().Fold(ctx, again)
+	if err != nil {
+		return err
+	}
+	return judge.SameMessages("who reads it now has", has.Messages, had.Messages)
 }
 
 // effects checks what the tools did against what the conversation says of it.

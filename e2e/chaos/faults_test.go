@@ -5,6 +5,7 @@ package chaos
 import (
 	"context"
 	"os"
+	"sync"
 	"time"
 )
 
@@ -42,7 +43,11 @@ var victims = []*victim{
 		name: "model", words: "model provider", process: func(s *stack) *process { return s.model }, restart: (*stack).startModel,
 		links: func(s *stack) []*link { return []*link{s.worker.model} },
 	},
+	everything,
 }
+
+// everything is a machine that has them all, and loses its power.
+var everything = &victim{name: "everything", words: "all of them at once"}
 
 // fault is what happens. It strikes when all runs have come to their points; then the runs are let go on.
 type fault struct {
@@ -82,6 +87,17 @@ var (
 		name: "freeze", words: "frozen (SIGSTOP) for 6 s, longer than the silence after which it counts as dead, then awake (SIGCONT)", lasts: frozenFor,
 		strike: func(ctx context.Context, s *stack, v *victim) error { return v.process(s).freeze(ctx) },
 		heal:   func(_ context.Context, s *stack, v *victim) error { return v.process(s).thaw() },
+	}
+	killAll = &fault{
+		name: "kill", words: "killed (SIGKILL) at the same moment and started again",
+		strike: func(ctx context.Context, s *stack, _ *victim) error {
+			var dying sync.WaitGroup
+			for _, p := range []*process{s.worker.process, s.gateways[0].process, s.gateways[1].process, s.nats, s.temporal, s.model} {
+				dying.Go(p.kill)
+			}
+			dying.Wait()
+			return s.start(ctx)
+		},
 	}
 	// A worker that froze is a zombie when it wakes. Temporal keeps handing tasks to a frozen process as long as its
 	// connection stands, so that is cut; it stays so until the zombie has had its say: only the log tells it that it
@@ -186,6 +202,8 @@ func eachLink(s *stack, v *victim, f func(*link)) error {
 // faultsOf are those that a victim can suffer.
 func faultsOf(v *victim) []*fault {
 	switch v.name {
+	case everything.name:
+		return []*fault{killAll}
 	case "worker":
 		return []*fault{kill, freezeWorker, wakeWorker, cut, slow}
 	case "nats":

@@ -60,7 +60,7 @@ func TestRandom(t *testing.T) {
 		for _, i := range r.Perm(len(points))[:min(left, 1+r.IntN(len(points)))] {
 			p.points = append(p.points, points[i])
 		}
-		if other := victims[r.IntN(len(victims))]; other != v && !p.fault.loses && p.fault.after == nil {
+		if other := victims[r.IntN(len(victims))]; other != v && other != everything && v != everything && !p.fault.loses && p.fault.after == nil {
 			p.then = &second{other, []*fault{kill, cut, slow}[r.IntN(3)], time.Duration(r.Int64N(int64(laterAtMost)))}
 		}
 		left -= len(p.points)

@@ -195,6 +195,9 @@ func (p *process) save(dir string) error {
 	return os.WriteFile(filepath.Join(dir, p.name+".log"), p.log.Bytes(), 0o600)
 }
 
+// errHopeless is in an error that no waiting can mend.
+var errHopeless = errors.New("no use in waiting")
+
 // eventually waits until check returns nil. It is for what has no other sign, such as a server that begins to answer.
 func eventually(ctx context.Context, what string, check func(ctx context.Context) error) error {
 	const interval = 20 * time.Millisecond
@@ -206,6 +209,9 @@ func eventually(ctx context.Context, what string, check func(ctx context.Context
 		err := check(ctx)
 		if err == nil {
 			return nil
+		}
+		if errors.Is(err, errHopeless) {
+			return fmt.Errorf("%s: %w", what, err)
 		}
 		select {
 		case <-tick.C:

@@ -104,16 +104,24 @@ func openStack(ctx context.Context, devserver string) (_ *stack, err error) {
 		return nil, err
 	}
 	s.closers = append(s.closers, s.temporalClient.Close)
-	for _, start := range []func(context.Context) error{s.startTemporal, s.startNATS, s.startModel, s.startWorker, s.startGateways} {
-		if err := start(ctx); err != nil {
-			return nil, err
-		}
+	if err := s.start(ctx); err != nil {
+		return nil, err
 	}
 	if s.natsConn, err = nats.Connect("nats://"+address(s.natsPort), nats.MaxReconnects(-1)); err != nil {
 		return nil, err
 	}
 	s.closers = append(s.closers, s.natsConn.Close)
 	return s, s.ready(ctx)
+}
+
+// start starts all processes.
+func (s *stack) start(ctx context.Context) error {
+	for _, start := range []func(context.Context) error{s.startTemporal, s.startNATS, s.startModel, s.startWorker, s.startGateways} {
+		if err := start(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *stack) serveGate() error {
@@ -165,7 +173,17 @@ func (s *stack) launchSelf(role string, env ...string) (*process, error) {
 	return s.launch(role, self, append(env, envRole+"="+role))
 }
 
+// startTemporal starts the server. Its parts listen on ports that it chooses by itself, and another process may be faster.
 func (s *stack) startTemporal(ctx context.Context) (err error) {
+	for range 3 {
+		if err = s.tryTemporal(ctx); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+func (s *stack) tryTemporal(ctx context.Context) (err error) {
 	s.temporal, err = s.launch("temporal", s.devserver, nil,
 		"server", "start-dev", "--ip", "127.0.0.1", "--port", strconv.Itoa(s.temporalPort), "--db-filename", filepath.Join(s.dir, "temporal.db"),
 		"--headless", "--log-level", "error", "--exit-with-stdin",
@@ -177,7 +195,7 @@ func (s *stack) startTemporal(ctx context.Context) (err error) {
 	}
 	return eventually(ctx, "start Temporal", func(ctx context.Context) error {
 		if !s.temporal.alive() {
-			return fmt.Errorf("it is gone, and said: %s", s.temporal.tail())
+			return fmt.Errorf("%w: it is gone, and said: %s", errHopeless, s.temporal.tail())
 		}
 		_, err := judge.Engine{Client: s.temporalClient}.Open(ctx)
 		return err
