@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/agui"
 	"github.com/holdfast-dev/holdfast/eventbus"
@@ -33,6 +35,8 @@ const (
 	CodeLogUnavailable  = "LOG_UNAVAILABLE"      // 503: NATS does not answer
 	CodeEngineAway      = "TEMPORAL_UNAVAILABLE" // 503
 	CodeDraining        = "DRAINING"             // 503: this gateway is shutting down
+	CodeRateLimited     = "RATE_LIMITED"         // 429: too many requests of one principal
+	CodeStreamsLimited  = "STREAMS_LIMITED"      // 429: too many streams of one tenant
 	CodeInternal        = "INTERNAL"             // 500
 	codeRunLost         = "RUN_LOST"             // RUN_ERROR in the log: the execution is over and wrote no end
 	messageRunLost      = "The run ended without a result: its execution was stopped from outside or failed."
@@ -48,7 +52,8 @@ type apiError struct {
 	Limit int    `json:"limit,omitempty"`
 
 	status int
-	cause  error // for the log
+	after  time.Duration // when to try again
+	cause  error         // for the log
 }
 
 func (e *apiError) Error() string { return fmt.Sprintf("%d %s: %s", e.status, e.Code, e.Message) }
@@ -89,8 +94,8 @@ func inputError(err error) *apiError {
 
 func writeError(w http.ResponseWriter, e *apiError) {
 	measure(w).meter.Refused(e.Code)
-	if e.status == http.StatusServiceUnavailable {
-		w.Header().Set("Retry-After", "1")
+	if e.status == http.StatusServiceUnavailable || e.after > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(seconds(e.after)))
 	}
 	writeJSON(w, e.status, map[string]*apiError{"error": e})
 }

@@ -102,6 +102,8 @@ type Gateway struct {
 	log    *slog.Logger
 	mux    *http.ServeMux
 	checks checks
+	rates  rates
+	crowd  crowd
 
 	draining context.Context
 	drain    context.CancelFunc
@@ -123,12 +125,12 @@ func New(bus *eventbus.Bus, runs Runs, agents Agents, opt Options) *Gateway {
 	opt.Limits = opt.Limits.withDefaults()
 	g := &Gateway{bus: bus, runs: runs, agents: agents, opt: opt, log: opt.Logger, mux: http.NewServeMux(), endingFor: endingFor, writeTimeout: writeTimeout}
 	g.draining, g.drain = context.WithCancel(context.Background())
-	g.handle("POST /agents/{agent}", g.postRun)
-	g.handle("POST /agents/{agent}/connect", g.connect)
-	g.handle("GET /threads/{thread}/events", g.threadEvents)
+	g.handle("POST /agents/{agent}", g.streaming(g.postRun))
+	g.handle("POST /agents/{agent}/connect", g.streaming(g.connect))
+	g.handle("GET /threads/{thread}/events", g.streaming(g.threadEvents))
 	g.handle("GET /agents", g.listAgents)
 	g.handle("GET /agents/{agent}", g.showAgent)
-	g.handle("GET /threads/{thread}/runs/{run}/events", g.runEvents)
+	g.handle("GET /threads/{thread}/runs/{run}/events", g.streaming(g.runEvents))
 	g.handle("GET /threads/{thread}", g.showThread)
 	g.handle("POST /threads/{thread}/cancel", g.cancelThread)
 	g.handle("GET /interrupts", g.listWaiting)
@@ -212,8 +214,11 @@ func (g *Gateway) refuseForeign(r *http.Request) error {
 	return nil
 }
 
+// handler answers a request of somebody who is known.
+type handler = func(http.ResponseWriter, *http.Request, Principal) error
+
 // handle registers a route whose caller is known. What h returns before it has written anything is answered.
-func (g *Gateway) handle(pattern string, h func(http.ResponseWriter, *http.Request, Principal) error) {
+func (g *Gateway) handle(pattern string, h handler) {
 	g.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		p := Principal{}
 		if g.opt.Authenticate != nil {
@@ -228,7 +233,13 @@ func (g *Gateway) handle(pattern string, h func(http.ResponseWriter, *http.Reque
 		if p.Tenant == "" {
 			p.Tenant = defaultTenant
 		}
-		err := h(w, r, p)
+		err := g.checkRate(p)
+		if err == nil {
+			err = g.checkPath(r)
+		}
+		if err == nil {
+			err = h(w, r, p)
+		}
 		if err == nil || r.Context().Err() != nil {
 			return
 		}

@@ -21,6 +21,13 @@ type Limits struct {
 	Tools    int // tools that a client offers
 	Context  int // context items
 	Resume   int // resume entries
+
+	// Requests is how many requests a second a principal may make, and Burst how many of them at once; by default as many as
+	// in two seconds. Without Authenticate all clients are one principal. Zero Requests: as many as it likes.
+	Requests float64
+	Burst    int
+	// Streams is how many requests of a tenant may be answered with streams at the same time. Zero: any number.
+	Streams int
 }
 
 // DefaultLimits have these reasons: Temporal takes 2 MiB per payload, and the conversation travels in one beside the
@@ -46,6 +53,9 @@ func (l Limits) withDefaults() Limits {
 	def(&l.Context, DefaultLimits.Context)
 	def(&l.Resume, DefaultLimits.Resume)
 	l.ID = min(l.ID, maxID)
+	if l.Burst == 0 {
+		l.Burst = max(1, int(2*l.Requests))
+	}
 	return l
 }
 
@@ -133,6 +143,15 @@ func (g *Gateway) checkInput(in *agui.RunAgentInput) error {
 		}
 	}
 	return nil
+}
+
+// checkPath bounds the ids in the path of a request.
+func (g *Gateway) checkPath(r *http.Request) error {
+	c := limitCheck{}
+	for _, name := range []string{"agent", "thread", "run", "interrupt"} {
+		c.id(name, r.PathValue(name), g.opt.Limits.ID)
+	}
+	return c.err
 }
 
 // limitCheck keeps the first limit that is exceeded.
