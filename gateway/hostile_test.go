@@ -103,10 +103,7 @@ func siege(ctx context.Context, g *gateway.Gateway, tenant, id string) (wrong []
 			g.ServeHTTP(w, req)
 		}()
 		leave()
-		said := w.Body.String()
-		for _, values := range w.Header() {
-			said += strings.Join(values, "\n")
-		}
+		said := w.Body.String() + fmt.Sprint(w.Header())
 		if strings.Contains(said, secret) {
 			wrong = append(wrong, fmt.Sprintf("%s %s is answered with another run's text", a.method, a.path))
 		}

@@ -26,6 +26,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus"
@@ -123,10 +124,24 @@ const (
 // ConfigFromEnv reads the environment under the names of the ecosystem: TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE,
 // TEMPORAL_API_KEY, TEMPORAL_TLS_… and Temporal's configuration file (the SDK's envconfig), NATS_URL, NATS_CREDS,
 // HOLDFAST_TASK_QUEUE, HOLDFAST_DEPLOYMENT, HOLDFAST_BUILD_ID, HOLDFAST_BLOBS, HOLDFAST_METRICS_ADDRESS. Models stay to be set.
+//
+// Its error names every variable that is wrong.
 func ConfigFromEnv() (Config, error) {
+	var wrong []error
+	for _, name := range []string{
+		"TEMPORAL_ADDRESS", "TEMPORAL_NAMESPACE", "NATS_URL", "NATS_CREDS", "HOLDFAST_TASK_QUEUE", "HOLDFAST_BLOBS", "HOLDFAST_METRICS_ADDRESS",
+		"HOLDFAST_DEPLOYMENT", "HOLDFAST_BUILD_ID",
+	} {
+		if !clean(os.Getenv(name)) {
+			wrong = append(wrong, fmt.Errorf("%s: it has white space around it, or control characters", name))
+		}
+	}
 	t, err := envconfig.LoadDefaultClientOptions()
 	if err != nil {
-		return Config{}, fmt.Errorf("read Temporal's environment: %w", err)
+		wrong = append(wrong, fmt.Errorf("read Temporal's environment (TEMPORAL_…): %w", err))
+	}
+	if err := errors.Join(wrong...); err != nil {
+		return Config{}, err
 	}
 	return Config{
 		Temporal:  t,
@@ -140,6 +155,11 @@ func ConfigFromEnv() (Config, error) {
 
 		MetricsAddress: os.Getenv("HOLDFAST_METRICS_ADDRESS"),
 	}, nil
+}
+
+// clean reports whether a name is as somebody has meant it.
+func clean(s string) bool {
+	return strings.TrimSpace(s) == s && !strings.ContainsFunc(s, unicode.IsControl)
 }
 
 func (c *Config) complete(agents []agent.Agent) error {
@@ -168,6 +188,9 @@ func (c *Config) complete(agents []agent.Agent) error {
 		return errors.New("worker: no agents to serve")
 	}
 	var found []error
+	if !clean(c.TaskQueue) {
+		found = append(found, fmt.Errorf("worker: Config.TaskQueue %q has white space around it, or control characters", c.TaskQueue))
+	}
 	if (c.Deployment == "") != (c.BuildID == "") {
 		found = append(found, errors.New("worker: Config.Deployment and Config.BuildID go together (HOLDFAST_DEPLOYMENT, HOLDFAST_BUILD_ID)"))
 	}

@@ -12,13 +12,10 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/contrib/envconfig"
 	tlog "go.temporal.io/sdk/log"
 	_ "gocloud.dev/blob/s3blob" // for HOLDFAST_BLOBS
 
@@ -45,6 +42,8 @@ It is configured by the environment:
   HOLDFAST_BLOBS            folder, or URL of a bucket (s3://bucket?region=…), for payloads that are too large for Temporal;
                             the same for all workers and gateways
   HOLDFAST_MAX_BODY         largest request body in bytes (default 1048576, at most 1800000, or 7000000 with HOLDFAST_BLOBS)
+  HOLDFAST_MAX_REQUESTS     requests a second of each subject of a tenant, twice as many at once (default: any number)
+  HOLDFAST_MAX_STREAMS      streams of each tenant at the same time (default: any number)
   HOLDFAST_STREAM           name of the JetStream stream (default HOLDFAST)
   HOLDFAST_STREAM_REPLICAS  servers that hold it, when it is made (default 1)
 
@@ -62,13 +61,6 @@ GET /healthz answers while the process lives, GET /readyz when NATS and Temporal
 Prometheus scrapes; none of them needs a token. SIGTERM cuts the streams,
 whose clients can come back through another gateway, and ends the process.
 `
-
-// largestBody leaves room in Temporal's payload for what goes with a request, largestInput in the log's event
-// (eventbus.MaxEvent).
-const (
-	largestBody  = 1_800_000
-	largestInput = 7_000_000
-)
 
 // shutdownTimeout bounds the answering of requests that are under way when the process is told to stop.
 const shutdownTimeout = 10 * time.Second
@@ -113,56 +105,28 @@ func run(ctx context.Context) error {
 		return err
 	}
 	slog.SetDefault(log)
-	opt := gateway.Options{Logger: log}
-	if opt.Limits.Body, err = number("HOLDFAST_MAX_BODY"); err != nil {
+	set, err := readSettings()
+	if err != nil {
 		return err
-	}
-	place := os.Getenv("HOLDFAST_BLOBS")
-	switch {
-	case place == "" && opt.Limits.Body > largestBody:
-		return fmt.Errorf("HOLDFAST_MAX_BODY %d: at most %d without HOLDFAST_BLOBS, because Temporal takes 2 MiB in one payload", opt.Limits.Body, largestBody)
-	case opt.Limits.Body > largestInput:
-		return fmt.Errorf("HOLDFAST_MAX_BODY %d: at most %d, because the log takes 8 MiB in one event", opt.Limits.Body, largestInput)
-	}
-	if path := os.Getenv("HOLDFAST_TOKENS_FILE"); path != "" {
-		f, err := os.Open(path)
-		if err != nil {
-			return fmt.Errorf("HOLDFAST_TOKENS_FILE: %w", err)
-		}
-		opt.Authenticate, err = gateway.BearerTokens(f)
-		_ = f.Close() // only read
-		if err != nil {
-			return fmt.Errorf("HOLDFAST_TOKENS_FILE %s: %w", path, err)
-		}
-	}
-	for origin := range strings.SplitSeq(os.Getenv("HOLDFAST_CORS_ORIGINS"), ",") {
-		if origin = strings.TrimSpace(origin); origin != "" {
-			opt.AllowedOrigins = append(opt.AllowedOrigins, origin)
-		}
 	}
 	meters, err := newMeters()
 	if err != nil {
 		return err
 	}
-	opt.Meter = meters.gateway
-	options := eventbus.Options{Stream: os.Getenv("HOLDFAST_STREAM"), Logger: log, Meter: meters.log}
-	if options.Replicas, err = number("HOLDFAST_STREAM_REPLICAS"); err != nil {
-		return err
-	}
+	opt := set.gateway
+	opt.Logger, opt.Meter = log, meters.gateway
+	options := set.log
+	options.Logger, options.Meter = log, meters.log
 
 	// The port first: one that is taken is known before anything is waited for.
-	address := os.Getenv("HOLDFAST_ADDRESS")
-	if address == "" {
-		address = "127.0.0.1:8080"
-	}
-	listener, err := net.Listen("tcp", address)
+	listener, err := net.Listen("tcp", set.address)
 	if err != nil {
-		return fmt.Errorf("listen on %s (HOLDFAST_ADDRESS): %w", address, err)
+		return fmt.Errorf("listen on %s (HOLDFAST_ADDRESS): %w", set.address, err)
 	}
 	defer func() { _ = listener.Close() }()
 	state := new(probe)
-	if own := os.Getenv("HOLDFAST_METRICS_ADDRESS"); own != "" {
-		_, stop, err := metrics.Serve(own, meters.registry, state.ready, log)
+	if set.metricsAddress != "" {
+		_, stop, err := metrics.Serve(set.metricsAddress, meters.registry, state.ready, log)
 		if err != nil {
 			return fmt.Errorf("HOLDFAST_METRICS_ADDRESS: %w", err)
 		}
@@ -171,15 +135,12 @@ func run(ctx context.Context) error {
 		opt.Metrics = metrics.Handler(meters.registry, log)
 	}
 
-	temporal, err := envconfig.LoadDefaultClientOptions()
-	if err != nil {
-		return fmt.Errorf("read Temporal's environment: %w", err)
-	}
+	temporal := set.temporal
 	temporal.Logger = tlog.NewStructuredLogger(log)
 	temporal.MetricsHandler = meters.temporal
 	var store *blobs.Store
-	if place != "" {
-		if store, err = blobs.Open(ctx, place, blobs.Options{Meter: meters.blobs}); err != nil {
+	if set.blobs != "" {
+		if store, err = blobs.Open(ctx, set.blobs, blobs.Options{Meter: meters.blobs}); err != nil {
 			return fmt.Errorf("HOLDFAST_BLOBS: %w", err)
 		}
 		defer func() { _ = store.Close() }()
@@ -195,15 +156,11 @@ func run(ctx context.Context) error {
 		threads.WithBlobs(store)
 	}
 
-	url := os.Getenv("NATS_URL")
-	if url == "" {
-		url = nats.DefaultURL
-	}
 	var natsOptions []nats.Option
-	if creds := os.Getenv("NATS_CREDS"); creds != "" {
-		natsOptions = append(natsOptions, nats.UserCredentials(creds))
+	if set.natsCreds != "" {
+		natsOptions = append(natsOptions, nats.UserCredentials(set.natsCreds))
 	}
-	nc, err := eventbus.Connect(ctx, url, "holdfast gateway", log, natsOptions...)
+	nc, err := eventbus.Connect(ctx, set.natsURL, "holdfast gateway", log, natsOptions...)
 	if err != nil {
 		return err
 	}
@@ -275,17 +232,4 @@ func ensureSearchAttributes(ctx context.Context, c client.Client, namespace stri
 		case <-time.After(wait):
 		}
 	}
-}
-
-// number reads a positive whole number from the environment; 0 when it isn't set.
-func number(name string) (int, error) {
-	s := os.Getenv(name)
-	if s == "" {
-		return 0, nil
-	}
-	n, err := strconv.Atoi(s)
-	if err != nil || n <= 0 {
-		return 0, fmt.Errorf("%s %q: want a whole number above 0", name, s)
-	}
-	return n, nil
 }

@@ -9,8 +9,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strconv"
-	"time"
 
 	_ "gocloud.dev/blob/s3blob" // for HOLDFAST_BLOBS
 
@@ -104,21 +102,25 @@ func run(ctx context.Context) error {
 }
 
 func configuration(log *slog.Logger) (worker.Config, error) {
+	var e process.Environment
 	cfg, err := worker.ConfigFromEnv()
 	if err != nil {
-		return cfg, err
+		e.Add(err)
 	}
 	cfg.Logger = log
-	cfg.Log.Stream = os.Getenv("HOLDFAST_STREAM")
-	if s := os.Getenv("HOLDFAST_STREAM_REPLICAS"); s != "" {
-		if cfg.Log.Replicas, err = strconv.Atoi(s); err != nil || cfg.Log.Replicas < 1 {
-			return cfg, fmt.Errorf("HOLDFAST_STREAM_REPLICAS %q: want a whole number above 0", s)
-		}
+	cfg.MetricsAddress = e.Address("HOLDFAST_METRICS_ADDRESS")
+	cfg.NATSCreds = e.File("NATS_CREDS")
+	cfg.Log.Stream = e.StreamName("HOLDFAST_STREAM")
+	cfg.Log.Replicas = e.Number("HOLDFAST_STREAM_REPLICAS", 5)
+	cfg.StopTimeout = e.Duration("HOLDFAST_STOP_TIMEOUT")
+	e.URL("OPENAI_BASE_URL")
+	e.URL("ANTHROPIC_BASE_URL")
+	for _, name := range []string{"HOLDFAST_MODEL_TIMEOUTS", "HOLDFAST_PRICES", "HOLDFAST_FILES", "HOLDFAST_ORDERS_FILE"} {
+		e.Line(name)
 	}
-	if s := os.Getenv("HOLDFAST_STOP_TIMEOUT"); s != "" {
-		if cfg.StopTimeout, err = time.ParseDuration(s); err != nil || cfg.StopTimeout <= 0 {
-			return cfg, fmt.Errorf("HOLDFAST_STOP_TIMEOUT %q: want a duration such as 20s", s)
-		}
+	e.Temporal()
+	if err := e.Err(); err != nil {
+		return cfg, err
 	}
 	cfg.Models, err = chosenModels(log)
 	return cfg, err
