@@ -19,6 +19,9 @@ type Run struct {
 	Terminal bool   // the run has its terminal event
 
 	End uint64 // sequence of the last entry of the main lane
+
+	// Namespace is that of the engine which serves the run, empty where the log does not say.
+	Namespace string
 }
 
 // Run looks a run up, from the leader for whether it has ended. It returns ErrUnknownRun when the log holds nothing of
@@ -53,7 +56,7 @@ func (b *Bus) Run(ctx context.Context, key RunKey) (Run, error) {
 			return Run{}, ErrGone
 		}
 	}
-	return Run{First: first, Terminal: last.Terminal, End: last.Sequence}, nil
+	return Run{First: first, Terminal: last.Terminal, End: last.Sequence, Namespace: last.namespace}, nil
 }
 
 // ThreadEnd returns the sequence of the last entry of any run of the thread, 0 if there is none. A run that starts
@@ -108,12 +111,13 @@ func (b *Bus) Resolve(ctx context.Context, key RunKey, id EventID) (after uint64
 }
 
 // CloseRun appends a terminal event to a run whose execution is over without having written one, so that every reader
-// sees the same single end. It does nothing if the run is closed. The caller has made sure that nothing of the
+// sees the same single end. It is the last of the events, and those before it are what it asks for, such as the ends of
+// what is open. CloseRun does nothing if the run is closed. The caller has made sure that nothing of the
 // execution will go on; started is the start of its last workflow run in Unix nanoseconds.
 //
 // Leftovers of the execution may still be at work. Every lane that they have written to is sealed first, so that nothing
 // follows the terminal event. It returns ErrUnknownRun if there is no log to close.
-func (b *Bus) CloseRun(ctx context.Context, key RunKey, started int64, terminal agui.Event) error {
+func (b *Bus) CloseRun(ctx context.Context, key RunKey, started int64, end ...agui.Event) error {
 	for {
 		main, err := b.checkpoint(ctx, b.lane(key, MainLane))
 		switch {
@@ -124,7 +128,7 @@ func (b *Bus) CloseRun(ctx context.Context, key RunKey, started int64, terminal 
 		case main.Open.Closed:
 			return nil
 		}
-		err = b.closeLanes(ctx, key, started, main, terminal)
+		err = b.closeLanes(ctx, key, started, main, end)
 		if errors.Is(err, ErrFenced) || errors.Is(err, ErrClosed) || errors.Is(err, ErrLaneLost) {
 			continue // somebody was faster, perhaps with the same in mind
 		}
@@ -135,7 +139,7 @@ func (b *Bus) CloseRun(ctx context.Context, key RunKey, started int64, terminal 
 	}
 }
 
-func (b *Bus) closeLanes(ctx context.Context, key RunKey, started int64, main Checkpoint, terminal agui.Event) error {
+func (b *Bus) closeLanes(ctx context.Context, key RunKey, started int64, main Checkpoint, end []agui.Event) error {
 	lanes, err := b.lanes(ctx, key)
 	if err != nil {
 		return err
@@ -160,7 +164,7 @@ func (b *Bus) closeLanes(ctx context.Context, key RunKey, started int64, main Ch
 	if err != nil {
 		return err
 	}
-	return errors.Join(lane.Append(ctx, terminal), lane.Close(ctx))
+	return errors.Join(lane.Append(ctx, end...), lane.Close(ctx))
 }
 
 // SealLanes seals all lanes of a run whose names begin with a prefix, the longest first: nothing that was written to them

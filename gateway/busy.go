@@ -48,16 +48,16 @@ func (g *Gateway) waitInTurn(w http.ResponseWriter, r *http.Request, t turn, pol
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(g.draining, cancel)()
-	run, _, _, open, err := g.runs.Current(ctx, t.key.Tenant, t.key.Thread)
+	x, err := g.runs.Current(ctx, t.key.Tenant, t.key.Thread)
 	if err != nil {
 		return engineAway(err)
 	}
-	current := eventbus.RunKey{Tenant: t.key.Tenant, Thread: t.key.Thread, Run: run}
+	current := eventbus.RunKey{Tenant: t.key.Tenant, Thread: t.key.Thread, Run: x.Run}
 	state, err := g.bus.Run(ctx, current) // nothing is in the log before its first event
 	if err != nil && !errors.Is(err, eventbus.ErrUnknownRun) {
 		return logError(err)
 	}
-	if !open || state.Terminal {
+	if !x.Open || state.Terminal {
 		return nil // it has ended meanwhile
 	}
 	if policy == eventbus.BusyCancel {

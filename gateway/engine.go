@@ -23,9 +23,9 @@ type Runs interface {
 	// Answer answers one interrupt of a thread on behalf of somebody who follows no run. It returns the run that goes on
 	// with the answer, or none while others are missing.
 	Answer(ctx context.Context, tenant, thread string, answer agui.ResumeEntry, by string) (agui.RunID, error)
-	// Current describes the thread's newest execution: the run in progress, or its last one; the digest of that run's
-	// input; the start of its last workflow run in Unix nanoseconds; and whether it is open.
-	Current(ctx context.Context, tenant, thread string) (run, digest string, started int64, open bool, err error)
+	// Current describes the thread's newest execution, from what is known without a worker. The zero Execution is that of a
+	// thread that has none.
+	Current(ctx context.Context, tenant, thread string) (Execution, error)
 	// Describe describes a thread; one that never had a run is StatusNone.
 	Describe(ctx context.Context, tenant, thread string) (Thread, error)
 	// Waiting lists what waits for people, and where the next page begins; nil where there is none. ErrPage means that the
@@ -35,6 +35,18 @@ type Runs interface {
 	Cancel(ctx context.Context, tenant, thread string) (bool, error)
 	// Ready returns nil when the engine answers.
 	Ready(ctx context.Context) error
+}
+
+// Execution is what the engine knows of the thread's run in progress, or of its last one.
+type Execution struct {
+	Run     string
+	Digest  string // of the run's input
+	Started int64  // of its last workflow run, Unix nanoseconds
+	Open    bool
+	// Waits: it is open, and the run has ended and waits for people. The run's end is in the log, unless that has lost it.
+	Waits bool
+	// Told: it is closed, and has come to its end by itself, behind the run's. One that was stopped from outside has not.
+	Told bool
 }
 
 // ErrPage is the error of Runs.Waiting for a page that it has not given out.

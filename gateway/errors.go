@@ -40,6 +40,7 @@ const (
 	CodeInternal        = "INTERNAL"             // 500
 	codeRunLost         = "RUN_LOST"             // RUN_ERROR in the log: the execution is over and wrote no end
 	messageRunLost      = "The run ended without a result: its execution was stopped from outside or failed."
+	messageEndGone      = "The run has ended, and its end is not in the log any more. The thread shows what has come of it."
 	messageThreadBusy   = "Another run of this thread is in progress. Wait for its end, or cancel it with POST /threads/{thread}/cancel."
 )
 

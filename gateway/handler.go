@@ -74,6 +74,10 @@ type Options struct {
 	// Heartbeat is how often a silent stream gets a comment. Default 15 s, below the idle time-outs of common proxies.
 	Heartbeat time.Duration
 
+	// Namespace is Temporal's, whose executions Runs knows. Where others write to the same log, the gateway ends no run of
+	// theirs. Empty: there are none.
+	Namespace string
+
 	// Logger gets what happens to requests, without their contents. Default slog.Default().
 	Logger *slog.Logger
 

@@ -120,6 +120,7 @@ type execution struct {
 	run, digest string
 	start       int64
 	open        bool
+	waits, told bool
 }
 
 var errDown = errors.New("engine is down")
@@ -138,7 +139,7 @@ func (e *engine) Start(_ context.Context, tenant, agent, queue, digest string, i
 		return false, &gateway.Refusal{Code: gateway.CodeThreadPaused, Message: "the thread waits", Field: "/resume"}
 	}
 	key := tenant + "\x00" + string(in.ThreadID)
-	if x := e.threads[key]; x != nil && x.open {
+	if x := e.threads[key]; x != nil && (x.open || x.told && x.run == string(in.RunID)) {
 		e.mu.Unlock()
 		return false, nil
 	}
@@ -153,16 +154,16 @@ func (e *engine) Start(_ context.Context, tenant, agent, queue, digest string, i
 	return true, nil
 }
 
-func (e *engine) Current(_ context.Context, tenant, thread string) (run, digest string, started int64, open bool, err error) {
+func (e *engine) Current(_ context.Context, tenant, thread string) (gateway.Execution, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.down {
-		return "", "", 0, false, errDown
+		return gateway.Execution{}, errDown
 	}
 	if x := e.threads[tenant+"\x00"+thread]; x != nil {
-		return x.run, x.digest, x.start, x.open, nil
+		return gateway.Execution{Run: x.run, Digest: x.digest, Started: x.start, Open: x.open, Waits: x.waits, Told: x.told}, nil
 	}
-	return "", "", 0, false, nil
+	return gateway.Execution{}, nil
 }
 
 func (e *engine) Cancel(_ context.Context, tenant, thread string) (bool, error) {

@@ -130,11 +130,11 @@ func (g *Gateway) sameRun(ctx context.Context, key eventbus.RunKey, digest strin
 		}
 	}
 	// Opened by a writer that died before it wrote: the engine knows the input.
-	current, ours, _, _, err := g.runs.Current(ctx, key.Tenant, key.Thread)
+	x, err := g.runs.Current(ctx, key.Tenant, key.Thread)
 	if err != nil {
 		return false, engineAway(err)
 	}
-	if current == key.Run && ours == digest {
+	if x.Run == key.Run && x.Digest == digest {
 		return true, nil
 	}
 	return false, runIDUsed()
@@ -164,18 +164,18 @@ func (g *Gateway) start(ctx context.Context, p Principal, agent, digest string, 
 			g.log.Info("run started", "agent", agent, "thread_id", key.Thread, "run_id", key.Run, "principal", p.Subject)
 			return nil
 		}
-		run, other, _, open, err := g.runs.Current(ctx, p.Tenant, key.Thread)
+		x, err := g.runs.Current(ctx, p.Tenant, key.Thread)
 		switch {
 		case err != nil:
 			return engineAway(err)
-		case run == key.Run && other == digest:
-			return nil
-		case run == key.Run:
+		case x.Run == key.Run && x.Digest == digest:
+			return g.findRun(ctx, key)
+		case x.Run == key.Run:
 			return runIDUsed()
-		case !open:
+		case !x.Open:
 			continue // it closed between the two calls
 		}
-		ending, err := g.ended(ctx, eventbus.RunKey{Tenant: key.Tenant, Thread: key.Thread, Run: run})
+		ending, err := g.ended(ctx, eventbus.RunKey{Tenant: key.Tenant, Thread: key.Thread, Run: x.Run})
 		if err != nil {
 			return err
 		}
@@ -230,32 +230,4 @@ func (g *Gateway) endLast(ctx context.Context, thread eventbus.RunKey) error {
 		return logAway(err)
 	}
 	return engineAway(err)
-}
-
-// closeOrphan ends the log of a run whose execution is over without having written an end, so that no reader waits for
-// ever and all see the same end. It judges by the thread's newest execution, never by one that was continued as new. It
-// returns eventbus.ErrUnknownRun when nothing was written, so that there is nothing to end.
-func (g *Gateway) closeOrphan(ctx context.Context, key eventbus.RunKey) error {
-	run, _, started, open, err := g.runs.Current(ctx, key.Tenant, key.Thread)
-	if err != nil {
-		return err
-	}
-	if open && run == key.Run {
-		return nil
-	}
-	state, err := g.bus.Run(ctx, key)
-	switch {
-	case errors.Is(err, eventbus.ErrUnknownRun) && open:
-		return nil // it may be one that answers have opened, and that is yet to begin
-	case err == nil && state.Terminal:
-		return nil
-	case err != nil && !errors.Is(err, eventbus.ErrUnknownRun):
-		return logError(err)
-	}
-	g.log.Warn("run has no end in the log and no execution, closing it", "thread_id", key.Thread, "run_id", key.Run)
-	if err := g.bus.CloseRun(ctx, key, started, &agui.RunError{Message: messageRunLost, Code: new(codeRunLost)}); err != nil {
-		return err
-	}
-	g.opt.Meter.Lost()
-	return nil
 }

@@ -84,11 +84,11 @@ func (g *Gateway) cancelThread(w http.ResponseWriter, r *http.Request, p Princip
 // that has a run in progress: whoever follows that sees its end.
 func (g *Gateway) closed(ctx context.Context, tenant, thread string) bool {
 	for pause := endingPause; ; pause = min(pause*2, endingPauseMost) {
-		run, _, _, open, err := g.runs.Current(ctx, tenant, thread)
-		if err != nil || !open {
+		x, err := g.runs.Current(ctx, tenant, thread)
+		if err != nil || !x.Open {
 			return err == nil
 		}
-		if ended, err := g.ended(ctx, eventbus.RunKey{Tenant: tenant, Thread: thread, Run: run}); err != nil || !ended {
+		if ended, err := g.ended(ctx, eventbus.RunKey{Tenant: tenant, Thread: thread, Run: x.Run}); err != nil || !ended {
 			return false
 		}
 		select {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -55,11 +56,13 @@ func (g *Gateway) findRun(ctx context.Context, key eventbus.RunKey) error {
 	case !errors.Is(err, eventbus.ErrUnknownRun):
 		return logError(err)
 	}
-	current, _, _, open, cerr := g.runs.Current(ctx, key.Tenant, key.Thread)
-	if cerr != nil {
+	x, cerr := g.runs.Current(ctx, key.Tenant, key.Thread)
+	switch {
+	case cerr != nil:
 		return engineAway(cerr)
-	}
-	if !open || current != key.Run {
+	case x.Run == key.Run && (x.Waits || x.Told):
+		return logError(fmt.Errorf("the run has told its end: %w", eventbus.ErrGone))
+	case !x.Open || x.Run != key.Run:
 		return logError(err)
 	}
 	return nil

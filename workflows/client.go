@@ -93,15 +93,19 @@ func EnsureSearchAttributes(ctx context.Context, c client.Client, namespace stri
 	return nil
 }
 
-// Start starts a run. It reports false, and starts nothing, while the thread has an open execution; if that waits for
+// Start starts a run. It reports false, and starts nothing, while the thread has an open execution, and if the run is the
+// thread's last and has come to its end: it is not to be done again because the log has lost it. If an open one waits for
 // people, the error is an *[AnswerError] with [CodeThreadPaused]. The run starts with what the thread has kept.
 func (c *Client) Start(ctx context.Context, tenant, agent, taskQueue, digest string, input *agui.RunAgentInput) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	id := subject.WorkflowID(tenant, string(input.ThreadID))
-	kept, err := c.last(ctx, id)
+	kept, again, err := c.last(ctx, id, input.RunID)
 	if err != nil {
 		return false, fmt.Errorf("start run: %w", err)
+	}
+	if again {
+		return false, nil
 	}
 	fresh := *input
 	fresh.Resume = nil // what was not accepted answers nothing
@@ -146,29 +150,51 @@ func (e *refusedError) Unwrap() error { return e.error }
 // Refused tells a gateway that trying again is of no use.
 func (*refusedError) Refused() bool { return true }
 
-// Current describes the newest execution of a thread: the run that opened it, the digest of that run's input, when its
-// last workflow run started (Unix nanoseconds), and whether it is open. A thread that never had one has open false and
-// an empty run.
-func (c *Client) Current(ctx context.Context, tenant, thread string) (run, digest string, started int64, open bool, err error) {
+// Execution is the newest execution of a thread.
+type Execution struct {
+	Run     string // that opened it, or has gone on in it
+	Digest  string // of that run's input
+	Started int64  // of its last workflow run, Unix nanoseconds
+	Open    bool
+	// Waits: it is open, and nothing but the waiting for people is left of the run.
+	Waits bool
+	// Told: it has come to an end of its own, which is behind that of the run.
+	Told bool
+}
+
+// Current describes the newest execution of a thread; the zero Execution if it never had one.
+func (c *Client) Current(ctx context.Context, tenant, thread string) (x Execution, err error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	d, err := c.temporal.DescribeWorkflow(ctx, subject.WorkflowID(tenant, thread), "")
 	var missing *serviceerror.NotFound
 	if errors.As(err, &missing) {
-		return "", "", 0, false, nil
+		return x, nil
 	}
 	if err != nil {
-		return "", "", 0, false, fmt.Errorf("describe run: %w", err)
+		return x, fmt.Errorf("describe run: %w", err)
 	}
 	dc := converter.GetDefaultDataConverter()
-	for key, into := range map[string]*string{memoRun: &run, memoDigest: &digest} {
+	for key, into := range map[string]*string{memoRun: &x.Run, memoDigest: &x.Digest} {
 		if p, ok := d.Memo.GetFields()[key]; ok {
 			if err := dc.FromPayload(p, into); err != nil {
-				return "", "", 0, false, fmt.Errorf("describe run: memo %s: %w", key, err)
+				return x, fmt.Errorf("describe run: memo %s: %w", key, err)
 			}
 		}
 	}
-	return run, digest, d.WorkflowStartTime.UnixNano(), d.Status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, nil
+	x.Started, x.Open = d.WorkflowStartTime.UnixNano(), d.Status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
+	x.Waits = x.Open && d.WorkflowType.Name == WaitingType
+	x.Told = told(d.Status)
+	return x, nil
+}
+
+// told reports whether an execution that ended so came to its end by itself, behind that of its run.
+func told(status enumspb.WorkflowExecutionStatus) bool {
+	switch status {
+	case enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED, enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED, enumspb.WORKFLOW_EXECUTION_STATUS_FAILED:
+		return true
+	}
+	return false
 }
 
 // Cancel asks the thread's open execution to stop. It reports false if there is none.

@@ -171,16 +171,25 @@ func (c *Client) kept(ctx context.Context, id, run string) (Kept, error) {
 
 // last is what the thread's last execution has left, if it is closed. Another run of the same thread that starts and ends
 // between this and the start of the next is passed over: whoever posts two runs at once has not seen the state of either.
-func (c *Client) last(ctx context.Context, id string) (Kept, error) {
+// Again says that it was of this very run.
+func (c *Client) last(ctx context.Context, id string, run agui.RunID) (kept Kept, again bool, err error) {
 	d, err := c.temporal.DescribeWorkflow(ctx, id, "")
 	var missing *serviceerror.NotFound
 	if errors.As(err, &missing) {
-		return Kept{}, nil
+		return Kept{}, false, nil
 	}
 	if err != nil || d.Status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
-		return Kept{}, err
+		return Kept{}, false, err
 	}
-	return c.kept(ctx, id, d.WorkflowExecution.RunID)
+	var before agui.RunID
+	if err := fromMemo(d.Memo, memoRun, &before); err != nil {
+		return Kept{}, false, err
+	}
+	if before == run && told(d.Status) {
+		return Kept{}, true, nil
+	}
+	kept, err = c.kept(ctx, id, d.WorkflowExecution.RunID)
+	return kept, false, err
 }
 
 // before is what the thread kept before an execution that left nothing: one that was terminated.

@@ -34,8 +34,8 @@ func TestClientStartsOneRunPerThread(t *testing.T) {
 
 	thread := "team a/thread 7 – スレッド " + rand.Text()
 	on := func(in *agui.RunAgentInput) { in.ThreadID = agui.ThreadID(thread) }
-	if run, _, _, open, err := s.runs.Current(ctx, "acme", thread); run != "" || open || err != nil {
-		t.Errorf("a thread without runs has %q, open %t, %v", run, open, err)
+	if x, err := s.runs.Current(ctx, "acme", thread); x.Run != "" || x.Open || err != nil {
+		t.Errorf("a thread without runs has %q, open %t, %v", x.Run, x.Open, err)
 	}
 	if stopped, err := s.runs.Cancel(ctx, "acme", thread); stopped || err != nil {
 		t.Errorf("cancelled nothing: %t, %v", stopped, err)
@@ -43,17 +43,17 @@ func TestClientStartsOneRunPerThread(t *testing.T) {
 
 	before := time.Now().Add(-time.Minute).UnixNano() // two clocks
 	first := s.start("first", on)
-	run, digest, started, open, err := s.runs.Current(ctx, "acme", thread)
-	if run != "first" || digest != "digest of first" || started < before || !open || err != nil {
-		t.Errorf("current: %q, %q, %d, %t, %v", run, digest, started, open, err)
+	x, err := s.runs.Current(ctx, "acme", thread)
+	if x.Run != "first" || x.Digest != "digest of first" || x.Started < before || !x.Open || x.Waits || x.Told || err != nil {
+		t.Errorf("current: %+v, %v", x, err)
 	}
 	again, err := s.runs.Start(ctx, "acme", s.agent, s.queue, "other", &agui.RunAgentInput{ThreadID: agui.ThreadID(thread), RunID: "second"})
 	if again || err != nil {
 		t.Errorf("a second run: %t, %v", again, err)
 	}
 	// Another tenant's thread of the same name is another thread.
-	if run, _, _, open, err := s.runs.Current(ctx, "other", thread); run != "" || open || err != nil {
-		t.Errorf("the other tenant has %q, open %t, %v", run, open, err)
+	if x, err := s.runs.Current(ctx, "other", thread); x.Run != "" || x.Open || err != nil {
+		t.Errorf("the other tenant has %q, open %t, %v", x.Run, x.Open, err)
 	}
 
 	close(release)
@@ -62,8 +62,8 @@ func TestClientStartsOneRunPerThread(t *testing.T) {
 		t.Errorf("the run ended with %s", got)
 	}
 	s.histories(first) // waits until it is closed
-	if run, _, _, open, err := s.runs.Current(ctx, "acme", thread); run != "first" || open || err != nil {
-		t.Errorf("after the end: %q, open %t, %v", run, open, err)
+	if x, err := s.runs.Current(ctx, "acme", thread); x.Run != "first" || x.Open || err != nil {
+		t.Errorf("after the end: %q, open %t, %v", x.Run, x.Open, err)
 	}
 	if stopped, err := s.runs.Cancel(ctx, "acme", thread); stopped || err != nil {
 		t.Errorf("cancelled a closed run: %t, %v", stopped, err)
@@ -87,7 +87,7 @@ func TestClientKnowsAContinuedRun(t *testing.T) {
 	})
 	s := newStand(t, temporalServer(t, shape.args...), clerk(agent.Limits{}), holds, nil)
 	key := s.start("continued")
-	_, _, first, _, err := s.runs.Current(t.Context(), key.Tenant, key.Thread)
+	first, err := s.runs.Current(t.Context(), key.Tenant, key.Thread)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,12 +96,12 @@ func TestClientKnowsAContinuedRun(t *testing.T) {
 			break
 		}
 	}
-	run, digest, started, open, err := s.runs.Current(t.Context(), key.Tenant, key.Thread)
-	if run != "continued" || digest != "digest of continued" || !open || err != nil {
-		t.Errorf("current: %q, %q, %t, %v", run, digest, open, err)
+	x, err := s.runs.Current(t.Context(), key.Tenant, key.Thread)
+	if x.Run != "continued" || x.Digest != "digest of continued" || !x.Open || err != nil {
+		t.Errorf("current: %+v, %v", x, err)
 	}
-	if started <= first {
-		t.Errorf("a later workflow run started at %d, the first at %d", started, first)
+	if x.Started <= first.Started {
+		t.Errorf("a later workflow run started at %d, the first at %d", x.Started, first.Started)
 	}
 	close(held)
 	if story := s.story(key); story[len(story)-1] != "FINISHED success" {
@@ -122,7 +122,7 @@ func TestClientTellsWhenTemporalIsAway(t *testing.T) {
 	errs := map[string]error{"ready": runs.Ready(ctx)}
 	_, errs["start"] = runs.Start(ctx, "acme", "clerk", "q", "d", &agui.RunAgentInput{ThreadID: "t", RunID: "r"})
 	_, errs["cancel"] = runs.Cancel(ctx, "acme", "t")
-	_, _, _, _, errs["current"] = runs.Current(ctx, "acme", "t")
+	_, errs["current"] = runs.Current(ctx, "acme", "t")
 	for what, err := range errs {
 		if err == nil {
 			t.Errorf("%s: no error", what)

@@ -178,6 +178,7 @@ func run(ctx context.Context) error {
 	if namespace == "" {
 		namespace = client.DefaultNamespace
 	}
+	opt.Namespace = namespace
 	go ensureSearchAttributes(ctx, tc, namespace, log)
 
 	runs := engine.New(threads)

@@ -47,8 +47,9 @@ func (e *Engine) Answer(ctx context.Context, tenant, thread string, answer agui.
 }
 
 // Current implements gateway.Runs.
-func (e *Engine) Current(ctx context.Context, tenant, thread string) (run, digest string, started int64, open bool, err error) {
-	return e.client.Current(ctx, tenant, thread)
+func (e *Engine) Current(ctx context.Context, tenant, thread string) (gateway.Execution, error) {
+	x, err := e.client.Current(ctx, tenant, thread)
+	return gateway.Execution(x), err
 }
 
 // Describe implements gateway.Runs.
