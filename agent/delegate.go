@@ -172,7 +172,7 @@ func (rc *RunContext[S]) delegate(ctx workflow.Context, s *emit.Scope, d Delegat
 		var stands *suspended
 		if report.Suspended != nil {
 			stands = &suspended{Suspended: Suspended{ID: out.ID, Delegation: d, Run: *report.Suspended}, leaves: report.Leaves}
-			r.suspended = append(r.suspended, stands)
+			r.suspends(stands)
 		}
 		if r.cancelled() {
 			for _, m := range r.unheard(out.ID, d, report) { // clients have it

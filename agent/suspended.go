@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/holdfast-dev/holdfast/agui"
@@ -101,6 +102,15 @@ func (r *run) answersTo(s *Suspended) []Response {
 
 // ready tells whether a subagent that waits can go on.
 func (s *suspended) ready(r *run) bool { return !s.going && len(r.answersTo(&s.Suspended)) > 0 }
+
+// suspends notes that a subagent waits. They are in the order of their ids, whichever was the
+// first to wait.
+func (r *run) suspends(s *suspended) {
+	at, _ := slices.BinarySearchFunc(r.suspended, s.ID, func(other *suspended, id agui.SubagentRunID) int {
+		return cmp.Or(cmp.Compare(len(other.ID), len(id)), cmp.Compare(other.ID, id)) // -2 comes before -10
+	})
+	r.suspended = slices.Insert(r.suspended, at, s)
+}
 
 func (r *run) waitsFor(id agui.SubagentRunID) *suspended {
 	i := slices.IndexFunc(r.suspended, func(s *suspended) bool { return s.ID == id })

@@ -206,10 +206,43 @@ func inOrder(t *testing.T, of []string) (lines []string) {
 		if beside {
 			all = nil
 			for _, voice := range slices.Sorted(maps.Keys(voices)) {
-				all = append(all, voices[voice]...)
+				for _, line := range voices[voice] {
+					all = append(all, ownerByOwner(t, line))
+				}
 			}
 		}
 		lines = append(lines, all...)
 	}
 	return lines
+}
+
+// ownerByOwner is an event with the conversation in it, if it has one, by those who speak.
+func ownerByOwner(t *testing.T, line string) string {
+	t.Helper()
+	e, err := agui.Decode([]byte(line))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sort := func(messages []agui.Message) {
+		owner := func(m agui.Message) agui.SubagentRunID {
+			if m.SubagentRunID == nil {
+				return ""
+			}
+			return *m.SubagentRunID
+		}
+		slices.SortStableFunc(messages, func(a, b agui.Message) int { return cmp.Compare(owner(a), owner(b)) })
+	}
+	switch e := e.(type) {
+	case *agui.MessagesSnapshot:
+		sort(e.Messages)
+	case *agui.RunStarted:
+		sort(e.Input.Messages)
+	default:
+		return line
+	}
+	data, err := agui.Encode(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
 }
