@@ -58,6 +58,13 @@ type Agent struct {
 	// call them as tools, with a task: each call runs the agent as a subagent, and its last
 	// word is the result. View says how clients see that.
 	Subagents []string
+	// Handover are the names of other agents that the same worker serves, to which the model
+	// may hand the conversation over. One that has it answers in this one's place, with its
+	// own instructions, model, tools and view, for the rest of the run, whose limits stay;
+	// and in the runs of the thread that ask this agent later, until it hands over, perhaps
+	// back, or the client asks another agent. None of them has code of its own. A subagent
+	// does not hand over.
+	Handover []string
 	// Limits bound each run; the zero value has defaults.
 	Limits Limits
 	// View is what of its runs clients see; the zero value shows everything.
@@ -106,6 +113,7 @@ func (a Agent) Validate() error {
 		first[name] = i
 	}
 	found = append(found, a.checkSubagents(func(name string) bool { _, known := first[name]; return known })...)
+	found = append(found, a.checkHandover(func(name string) bool { _, known := first[name]; return known || slices.Contains(a.Subagents, name) })...)
 	found = append(found, a.Limits.validate()...)
 	found = append(found, a.View.validate()...)
 	found = append(found, a.Busy.validate()...)

@@ -225,6 +225,8 @@ func (b *batch[S]) begin(i int, c model.ToolCall, o callOptions) error {
 		rc.r.owed = append(rc.r.owed, d)
 		b.order(i, d, o)
 		return call.End()
+	case c.Name == HandOverTool && rc.r.handsOver():
+		return b.handOver(i, call, c)
 	case offered:
 		b.outcomes[i].Pending, b.outcomes[i].MessageID = true, ""
 		return call.End()

@@ -10,7 +10,7 @@ import (
 const framework = "holdfast"
 
 // Capabilities is what the agent declares to clients: who it is, its tools, the agents that
-// it can call, whether its answers have a form, its limits (all of them under custom.holdfast.limits), and
+// it can call, whether it hands over, whether its answers have a form, its limits (all of them under custom.holdfast.limits), and
 // that a run's stream can be joined again at any event. What depends on the model
 // behind it is not declared.
 func (a Agent) Capabilities() agui.Capabilities { return a.Definition().Capabilities() }
@@ -22,8 +22,14 @@ func (d Definition) Capabilities() agui.Capabilities {
 		items = append(items, t.Tool)
 	}
 	var team *agui.MultiAgentCapabilities
+	if len(d.Handover) > 0 {
+		team = &agui.MultiAgentCapabilities{Supported: new(true), Handoffs: new(true)}
+	}
 	if len(d.Subagents) > 0 {
-		team = &agui.MultiAgentCapabilities{Supported: new(true), Delegation: new(true)}
+		if team == nil {
+			team = &agui.MultiAgentCapabilities{Supported: new(true)}
+		}
+		team.Delegation = new(true)
 		for _, s := range d.Subagents {
 			team.Subagents = append(team.Subagents, agui.SubagentCapability{Name: s.Name, Description: optional(s.Description)})
 		}

@@ -37,6 +37,8 @@ type Definition struct {
 	// ListsLeaves says that the leaves are told beside the root over the results of tools. Runs
 	// that began before that was so don't.
 	ListsLeaves bool `json:"listsLeaves,omitempty"`
+	// Handover are other agents that may go on in its place, likewise.
+	Handover []SubagentDefinition `json:"handover,omitempty"`
 }
 
 // ToolDefinition is a tool as a run knows it.
@@ -63,12 +65,16 @@ func (a Agent) Definition() Definition {
 		}
 		tools = append(tools, ToolDefinition{Tool: told, Effect: spec.Effect, Timeout: spec.Timeout, MutatesState: spec.MutatesState, Approval: approvalRule(spec.Approval)})
 	}
-	var subagents []SubagentDefinition
+	var subagents, handover []SubagentDefinition
 	for _, name := range a.Subagents {
 		subagents = append(subagents, SubagentDefinition{Name: name})
 	}
+	for _, name := range a.Handover {
+		handover = append(handover, SubagentDefinition{Name: name})
+	}
 	return Definition{
 		Subagents:    subagents,
+		Handover:     handover,
 		Name:         a.Name,
 		Description:  a.Description,
 		Instructions: a.Instructions,
@@ -107,7 +113,7 @@ func (d Definition) Tool(name string) (ToolDefinition, bool) {
 func (d *Definition) has(name string) bool {
 	_, is := d.Tool(name)
 	_, delegates := d.subagent(name)
-	return is || delegates
+	return is || delegates || name == HandOverTool && len(d.Handover) > 0
 }
 
 // compact returns JSON in the one form that encoding it again does not change.

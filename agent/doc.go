@@ -146,6 +146,13 @@
 // above it wait in theirs. Answers to some have these go on, and the run ends again with the
 // others, under the same ids.
 //
+// # Handing over
+//
+// [Agent.Handover] names agents that the model may hand the conversation to. One that has it
+// answers in the first one's place: with its own instructions, model, tools and view, in the
+// same run, under its limits, and in the thread's later runs, until it hands over itself.
+// Clients are told by an event CUSTOM with the name [EventHandover].
+//
 // # Cancellation
 //
 // A cancelled run's context is done, and everything that would emit or block returns an

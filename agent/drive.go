@@ -43,7 +43,7 @@ func Drive(ctx workflow.Context, h Host, o Origin, p Program) (End, error) {
 			return End{}, err
 		}
 	}
-	outcome, err := p.run(ctx, r)
+	r, outcome, err := r.play(ctx, p)
 	if workflow.IsContinueAsNewError(err) {
 		return End{}, err
 	}

@@ -122,6 +122,9 @@ func (rc *RunContext[S]) offered() []agui.Tool {
 	for _, s := range def.Subagents {
 		tools = append(tools, s.tool().Tool)
 	}
+	if rc.r.handsOver() {
+		tools = append(tools, def.handOverTool())
+	}
 	for _, t := range rc.Tools() {
 		if !def.has(t.Name) {
 			tools = append(tools, t)

@@ -119,6 +119,8 @@ type Checkpoint struct {
 	Remembered []Remembered `json:"remembered,omitempty"`
 	// Stale says that clients hold messages of subagents which were given up.
 	Stale bool `json:"stale,omitempty"`
+	// Handover is the agent that the conversation was handed over to, before it has it.
+	Handover string `json:"handover,omitempty"`
 	// Suspended are the subagents that wait for answers.
 	Suspended []Suspended `json:"suspended,omitempty"`
 }

@@ -10,9 +10,13 @@ import (
 // Loop is what agents without a [Func] run, and a Func may end with: the model is asked,
 // the tools that it calls are called, until it answers without a call. Calls of the
 // client's tools end the run: the client answers them with the next one. So do calls that
-// wait for a person: they are carried out, or not, in the run that brings the answer.
+// wait for a person: they are carried out, or not, in the run that brings the answer. An
+// agent that hands over is done with its turn.
 func Loop[S any](ctx workflow.Context, rc *RunContext[S]) (*agui.Outcome, error) {
 	for {
+		if to := rc.r.handed; to != "" {
+			return nil, &handedOver{to}
+		}
 		if err := rc.SafePoint(ctx); err != nil {
 			return nil, err
 		}

@@ -45,6 +45,7 @@ type run struct {
 
 	suspended []*suspended     // subagents that wait
 	open      []tender         // batches of calls that are being carried out
+	handed    string           // the agent that goes on when the turn is over; none if empty
 	delegated int              // delegations that are open
 	stale     bool             // clients hold messages that were given up
 	severed   []agui.Event     // the ends of delegations that were cancelled
@@ -84,7 +85,8 @@ func newRun(h Host, o Origin, cancelled func() bool) *run {
 		cp = cp.resumed(o)
 	}
 	r.history = agui.NewFold(&agui.RunAgentInput{Messages: cp.Messages})
-	if r.view.changes() {
+	r.handed = cp.Handover
+	if r.view.changes() || cp.Shown != nil { // by the view of an agent that handed over
 		if cp.Shown == nil {
 			cp.Shown = cp.Messages
 		}
@@ -272,7 +274,7 @@ func same(a, b *agui.SubagentRunID) bool {
 func (r *run) checkpoint() (Checkpoint, error) {
 	cp := Checkpoint{
 		Turns: r.turns, Messages: r.history.Messages(), Asides: r.asides, Counters: r.root.Counters(), Usage: r.usage, Leaves: r.leaves, Result: r.result,
-		Questions: r.questions, Parked: r.parked, Left: r.left, Given: r.given, Remembered: r.remembered, Stale: r.stale,
+		Questions: r.questions, Parked: r.parked, Left: r.left, Given: r.given, Remembered: r.remembered, Stale: r.stale, Handover: r.handed,
 	}
 	if r.shown != nil {
 		cp.Shown = r.shown.Messages()

@@ -48,6 +48,11 @@ func TestConfigurationThatCannotWork(t *testing.T) {
 			[]agent.Agent{{Name: "a", Limits: agent.Limits{Cost: 1}, Subagents: []string{"b"}}, {Name: "b", Subagents: []string{"c"}}, {Name: "c", Model: "free", Subagents: []string{"a"}}},
 			[]string{`agent "a" has a limit of cost (limits.cost), and the model "free" of agent "c" has no price`},
 		},
+		{
+			"a handover to nobody, and to code", models(),
+			[]agent.Agent{{Name: "a", Handover: []string{"b", "c"}}, {Name: "c", Run: agent.Standard()}},
+			[]string{`agent "a" hands over to "b", which this worker does not serve`, `agent "a" hands over to "c", which has code of its own`},
+		},
 		{"no models", nil, []agent.Agent{greeter}, []string{`agent "greeter" uses model ""`}},
 		{"a model that is nil", map[string]model.Model{"": nil}, []agent.Agent{greeter}, []string{`agent "greeter" uses model ""`}},
 		{

@@ -215,6 +215,14 @@ func (c *Config) complete(agents []agent.Agent) error {
 				found = append(found, fmt.Errorf("agent %q has the subagent %q, which this worker does not serve", a.Name, name))
 			}
 		}
+		for _, name := range a.Handover {
+			switch i := slices.IndexFunc(agents, func(other agent.Agent) bool { return other.Name == name }); {
+			case i < 0:
+				found = append(found, fmt.Errorf("agent %q hands over to %q, which this worker does not serve", a.Name, name))
+			case agents[i].Run != nil:
+				found = append(found, fmt.Errorf("agent %q hands over to %q, which has code of its own", a.Name, name))
+			}
+		}
 		if a.Limits.Cost > 0 {
 			found = append(found, c.checkPrices(a, agents)...)
 		}
@@ -223,7 +231,7 @@ func (c *Config) complete(agents []agent.Agent) error {
 }
 
 // checkPrices finds the models without a price that count for an agent's limit of cost: its own, and those of the agents
-// that may work for it. What an agent's own code asks by a name of its own is found out when it does.
+// that may work for it or go on in its place. What an agent's own code asks by a name of its own is found out when it does.
 func (c *Config) checkPrices(limited agent.Agent, agents []agent.Agent) (found []error) {
 	seen := map[string]bool{limited.Name: true}
 	work := []string{limited.Name}
@@ -240,7 +248,7 @@ func (c *Config) checkPrices(limited agent.Agent, agents []agent.Agent) (found [
 				found = append(found, fmt.Errorf("agent %q has a limit of cost (limits.cost), and the model %q of agent %q has no price: see model.Priced", limited.Name, m, name))
 			}
 		}
-		for _, next := range a.Subagents {
+		for _, next := range slices.Concat(a.Subagents, a.Handover) {
 			if !seen[next] {
 				seen[next] = true
 				work = append(work, next)

@@ -76,7 +76,7 @@ func (c *chain) play(workflowType string, input any, arrange ...func(env *testsu
 	env.SetTestTimeout(time.Minute)
 	env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute})
 	env.SetStartTime(c.time)
-	workflows.NewRunner([]agent.Agent{c.agent}).Register(env)
+	workflows.NewRunner(c.agents()).Register(env)
 	env.RegisterActivityWithOptions(c.generateActivity, activity.RegisterOptions{Name: activities.NameGenerate})
 	env.RegisterActivityWithOptions(func(ctx context.Context, in activities.CallToolInput) (activities.ToolOutcome, error) {
 		c.mu.Lock()

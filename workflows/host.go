@@ -66,6 +66,7 @@ type host struct {
 
 	stands func() (agent.Checkpoint, error) // how the run stands
 	desk   *desk
+	runner *Runner
 	cancel func() // ends the run as cancelled
 }
 
@@ -102,7 +103,7 @@ func (h *host) record(ctx workflow.Context, r *Runner) (bool, error) {
 		Room       room             `json:"room"`
 	}
 	effect := workflow.SideEffect(ctx, func(workflow.Context) any {
-		d, ok := r.definitions[h.in.Agent]
+		d, ok := r.begins(h.in)
 		recording := map[string]any{"definition": d, "found": ok}
 		if r.room > 0 {
 			recording["room"] = r.room
@@ -115,6 +116,9 @@ func (h *host) record(ctx workflow.Context, r *Runner) (bool, error) {
 	h.def, h.room = recorded.Definition, recorded.Room
 	h.deadline = workflow.Now(ctx).Add(h.def.Limits.Duration)
 	h.limitSubagents(ctx)
+	if name := h.def.Name; recorded.Found && name != h.in.Agent {
+		return true, h.answers(ctx, h.in.Agent, name)
+	}
 	return recorded.Found, nil
 }
 

@@ -25,6 +25,8 @@ type Kept struct {
 	// Answered are the answers that were given, the last maxAnswered of them: a client that did not hear of it gives
 	// them again.
 	Answered []Given `json:"answered,omitempty"`
+	// Handed says that another agent answers than the one that is asked.
+	Handed *Handed `json:"handed,omitempty"`
 	// Cancelled says that the last pause was cancelled.
 	Cancelled bool `json:"cancelled,omitempty"`
 }

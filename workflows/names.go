@@ -45,6 +45,7 @@ const (
 type RunInput struct {
 	Tenant string             `json:"tenant"`
 	Agent  string             `json:"agent"`
+	Entry  string             `json:"entry,omitempty"` // the agent that the client asked, where Agent answers in its place
 	Input  agui.RunAgentInput `json:"input"`
 	Digest string             `json:"digest,omitempty"` // of the client's input, by which a repeated request is known
 	// Checkpoint is set by continue-as-new.

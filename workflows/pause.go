@@ -32,7 +32,8 @@ type Pause struct {
 
 	Tenant string     `json:"tenant"`
 	Agent  string     `json:"agent"`
-	Root   agui.RunID `json:"root"` // first run of the execution
+	Entry  string     `json:"entry,omitempty"` // the agent that the client asked, where that is another
+	Root   agui.RunID `json:"root"`            // first run of the execution
 	// Resumes counts the runs that have gone on in this execution.
 	Resumes int `json:"resumes,omitempty"`
 	// Input is that of the run that asks, without its messages and its state.
@@ -113,7 +114,7 @@ func (p *Pause) onward() Onward {
 
 // next is the input of the run that goes on.
 func (p *Pause) next(o Onward) RunInput {
-	in := RunInput{Tenant: p.Tenant, Agent: p.Agent, Digest: o.Digest, Input: p.Input, Kept: p.Kept}
+	in := RunInput{Tenant: p.Tenant, Agent: p.Agent, Entry: p.Entry, Digest: o.Digest, Input: p.Input, Kept: p.Kept}
 	in.Input.Resume, in.Input.ParentRunID = nil, nil
 	if o.Input != nil {
 		in.Input = *o.Input
@@ -163,6 +164,7 @@ func (p *Pause) cancelled() Kept {
 	for _, r := range p.Responses {
 		k.note(r, "")
 	}
+	k.Handed = handed(p.Entry, p.Agent, p.Run)
 	k.take(p.Room, p.KeepHistory, p.Agent, p.Input.RunID, p.Run.Abandoned())
 	return k
 }
@@ -170,7 +172,7 @@ func (p *Pause) cancelled() Kept {
 // newPause is how a run is kept that has ended with interrupts.
 func (h *host) newPause(left agent.Checkpoint, now time.Time) *Pause {
 	p := &Pause{
-		Version: PauseVersion, Tenant: h.in.Tenant, Agent: h.in.Agent, Root: h.root(), Input: h.in.Input, Digest: h.in.Digest,
+		Version: PauseVersion, Tenant: h.in.Tenant, Agent: h.in.Agent, Entry: h.in.Entry, Root: h.root(), Input: h.in.Input, Digest: h.in.Digest,
 		Since: now.UTC(), Run: left, Kept: h.in.Kept, KeepHistory: h.def.KeepHistory, Room: h.room,
 	}
 	if h.in.Resume != nil {

@@ -45,6 +45,9 @@ func NewRunner(agents []agent.Agent) *Runner {
 		for i, s := range d.Subagents {
 			d.Subagents[i].Description = r.definitions[s.Name].Description
 		}
+		for i, a := range d.Handover {
+			d.Handover[i].Description = r.definitions[a.Name].Description
+		}
 	}
 	return r
 }
@@ -68,6 +71,7 @@ func (r *Runner) Register(w worker.WorkflowRegistry) {
 // as one that waits ([Runner.Wait]).
 func (r *Runner) Run(ctx workflow.Context, in RunInput) (RunResult, error) {
 	h := newHost(ctx, in)
+	h.runner = r
 	ctx, h.cancel = workflow.WithCancel(ctx)
 	d := h.desk
 	if err := d.open(ctx); err != nil {
@@ -109,6 +113,7 @@ func (r *Runner) Run(ctx workflow.Context, in RunInput) (RunResult, error) {
 	if d.pause != nil {
 		return RunResult{}, h.await(ctx, d)
 	}
+	h.in.Kept.Handed = handed(h.in.Entry, h.in.Agent, end.Left)
 	h.in.Kept.take(h.room, h.def.KeepHistory, h.in.Agent, h.in.Input.RunID, end.Left)
 	return resultOf(end, h.in.Kept)
 }
@@ -130,6 +135,11 @@ func (r *Runner) begin(ctx workflow.Context, h *host) (agent.Origin, agent.Progr
 	origin.Definition = h.def
 	if origin.Metadata, err = metadata("inputDigest", in.Digest); err != nil {
 		return origin, nil, err
+	}
+	if h.in.Entry != "" {
+		if origin.Metadata, err = agentMetadata(in.Digest, h.in.Agent); err != nil {
+			return origin, nil, err
+		}
 	}
 	if !h.def.KeepHistory {
 		origin.Conversation = nil
@@ -176,6 +186,15 @@ func resultOf(end agent.End, kept Kept) (RunResult, error) {
 		return RunResult{}, temporal.NewApplicationErrorWithOptions(text, f.Code, temporal.ApplicationErrorOptions{NonRetryable: true, Details: []any{kept}})
 	}
 	return RunResult{PendingToolCalls: end.Outcome.PendingToolCallIDs, Kept: kept}, nil
+}
+
+// agentMetadata is that of RUN_STARTED where another agent answers than the one that was asked.
+func agentMetadata(digest, name string) (agui.Metadata, error) {
+	data, err := json.Marshal(struct {
+		Digest string `json:"inputDigest"`
+		Agent  string `json:"agent"`
+	}{digest, name})
+	return agui.Metadata{metadataKey: data}, err
 }
 
 // metadata is Holdfast's own on an event.

@@ -32,9 +32,10 @@ import (
 // scripted, and the outbox events that a step carries go into a log under the lane's own rules. An ordinal that the log
 // has is passed over, and a writer that comes behind a later one is fenced.
 type stage struct {
-	t     *testing.T
-	agent agent.Agent
-	input workflows.RunInput
+	t      *testing.T
+	agent  agent.Agent
+	others []agent.Agent // that the worker serves, too
+	input  workflows.RunInput
 
 	model   []turnFunc          // what the model answers, turn by turn
 	tools   map[string]toolFunc // what the tools do
@@ -104,7 +105,7 @@ func (s *stage) run(arrange ...func(env *testsuite.TestWorkflowEnvironment)) (wo
 	env.SetTestTimeout(time.Minute)
 	env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute}) // the machine may be busy
 	env.SetStartTime(s.start)
-	workflows.NewRunner([]agent.Agent{s.agent}).Register(env)
+	workflows.NewRunner(s.agents()).Register(env)
 	env.RegisterActivityWithOptions(s.generateActivity, activity.RegisterOptions{Name: activities.NameGenerate})
 	env.RegisterActivityWithOptions(s.toolActivity, activity.RegisterOptions{Name: activities.NameCallTool})
 	env.RegisterActivityWithOptions(s.publishActivity, activity.RegisterOptions{Name: activities.NamePublish})
