@@ -132,7 +132,7 @@ func testAgents() []agent.Agent {
 		{Name: agentAbsent, Description: "Is seldom there.", Tools: tools, Approvals: tells},
 		{Name: agentPatient, Description: "Does one errand after the other.", Tools: tools, Busy: agent.BusyQueue},
 		{Name: agentEager, Description: "Drops an errand for the next.", Tools: tools, Busy: agent.BusyCancel},
-		clerk(), teller(), deployed(), scribe(), tireless(),
+		clerk(), teller(), deployed(), scribe(), triage(), expert(), tireless(),
 	}...)
 }
 

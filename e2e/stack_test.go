@@ -111,7 +111,7 @@ func openStack(ctx context.Context, temporal string, temporalArgs []string) (_ *
 	}
 	s := &stack{
 		dir: dir, effectsFile: filepath.Join(dir, "effects"), model: modeltest.New(), gate: newGate(),
-		temporalArgs: temporalArgs, serves: agentDesk + "," + strings.Join([]string{agentHasty, agentTeller, agentPatient, agentEager, agentTireless, agentChief, agentForeman, agentAsker}, ",") + "," + providerAgentNames(), started: map[string]int{},
+		temporalArgs: temporalArgs, serves: agentDesk + "," + strings.Join([]string{agentHasty, agentTeller, agentPatient, agentEager, agentTireless, agentChief, agentForeman, agentAsker, agentTriage, agentExpert}, ",") + "," + providerAgentNames(), started: map[string]int{},
 	}
 	defer func() {
 		if err != nil {
