@@ -117,8 +117,11 @@ func (c *Client) Start(ctx context.Context, tenant, agent, taskQueue, digest str
 		// Never "use existing": a run that is ending would swallow the next one.
 		WorkflowIDConflictPolicy:                 enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
-		Memo:                                     map[string]any{memoRun: input.RunID, memoDigest: digest},
-		TypedSearchAttributes:                    temporal.NewSearchAttributes(keyTenant.ValueSet(subject.Token(tenant)), keyAgent.ValueSet(agent)),
+		// Tenants whose runs wait for workers have their turns, where the server does that (matching.enableFairness). Children,
+		// activities and what continues as new have it from here.
+		Priority:              temporal.Priority{FairnessKey: subject.Token(tenant)},
+		Memo:                  map[string]any{memoRun: input.RunID, memoDigest: digest},
+		TypedSearchAttributes: temporal.NewSearchAttributes(keyTenant.ValueSet(subject.Token(tenant)), keyAgent.ValueSet(agent)),
 	}, RunType, RunInput{Tenant: tenant, Agent: agent, Input: fresh, Digest: digest, Kept: kept})
 	var started *serviceerror.WorkflowExecutionAlreadyStarted
 	if errors.As(err, &started) {

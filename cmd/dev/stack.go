@@ -134,6 +134,8 @@ func newPrograms(opts options, root, devserver string) (programs, error) {
 				"--search-attribute", "HoldfastStatus=Keyword", "--search-attribute", "HoldfastWaitingSince=Datetime",
 				// A run continues as new to wait, and to go on. By default that takes the rest of a second each time.
 				"--dynamic-config-value", "history.workflowIdReuseMinimalInterval=10ms",
+				// Tenants whose runs wait for workers have their turns.
+				"--dynamic-config-value", "matching.enableFairness=true",
 			},
 		},
 		nats: program{
