@@ -147,7 +147,6 @@ func (r *Runner) Child(ctx workflow.Context, in ChildInput) (ChildResult, error)
 func (h *host) childResult(back agent.Return) (ChildResult, error) {
 	out := h.used(back.Report)
 	out.Text, out.Result, out.Suspended = back.Text, back.Result, back.Suspended
-	out.Stale = out.Stale || h.shown.healed
 	f := back.Failure
 	if f == nil {
 		return out, nil
@@ -166,7 +165,7 @@ func (h *host) childResult(back agent.Return) (ChildResult, error) {
 // used is what a subagent has said and used.
 func (h *host) used(back agent.Report) ChildResult {
 	out := ChildResult{
-		Messages: back.Messages, Usage: back.Usage, Leaves: back.Leaves, Stale: back.Stale,
+		Messages: back.Messages, Usage: back.Usage, Leaves: back.Leaves, Stale: back.Stale || h.shown.healed,
 		Input: h.budget.Input, Output: h.budget.Output, Cost: h.budget.Cost,
 	}
 	if size, err := payloadSize(out.Messages); err != nil || size > maxReport {

@@ -169,6 +169,34 @@ func TestT49CodeHasSubagentsThatWait(t *testing.T) {
 	s.replays(key, team)
 }
 
+// Code that ends with the standard loop waits where it is, too: for a call of its own that somebody has to agree to, and for a
+// subagent that has returned. Either goes on by itself while the other waits.
+func TestT47LoopOfCodeWaitsForCallsAndSubagents(t *testing.T) {
+	t.Parallel()
+	boss := agent.Agent{
+		Name: "boss", Subagents: []string{"clerk"}, Tools: []tool.Tool{instant("sign", tool.AtMostOnce)}, Approvals: agent.Approvals{Ask: []string{"sign"}},
+		Run: agent.Func[board](agent.Loop[board]),
+	}
+	for first, asked := range map[string][]string{"call": {"r1-int-1", "r1-sub-1-int-1"}, "subagent": {"r1-sub-1-int-1", "r1-int-1"}} {
+		t.Run(first+" first", func(t *testing.T) {
+			t.Parallel()
+			team := []agent.Agent{boss, clerkFor("clerk", "pay")}
+			s := newTeam(t, map[string]scripted{"boss": script(assigns("c", "clerk", "sign"), speaks("Done")), "clerk": script(asks("e", "pay"), speaks("Paid"))}, team...)
+			key := s.start("r1")
+			equal(t, "end", []string{"FINISHED interrupt r1-int-1 for c2 r1-sub-1-int-1 for pay @r1-sub-1"}, sortedEnd(s.tale(key)))
+			s.status(key, workflows.StatusWaiting)
+			s.resume(key, resumption("r2", resolved(asked[0], `{"approved":true}`)))
+			log := s.tale(next(key, "r2"), "r1")
+			result := map[string]string{"call": "RESULT c2 r1-msg-3 sign done", "subagent": "RESULT c1 r1-msg-2 Paid"}[first]
+			before(t, log, "SUB r1-sub-1 clerk for c1", result, "FINISHED interrupt "+asked[1])
+			s.status(key, workflows.StatusWaiting)
+			s.resume(key, resumption("r3", resolved(asked[1], `{"approved":true}`)))
+			before(t, s.tale(next(key, "r3"), "r1"), "RESULT", "+ Done", "FINISHED success")
+			s.replays(key, team)
+		})
+	}
+}
+
 // A question of a subagent that clients don't see as one is the run's, and its answer finds the way.
 func TestQuestionsOfSubagentsThatAreNotShown(t *testing.T) {
 	t.Parallel()
