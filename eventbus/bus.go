@@ -36,6 +36,10 @@ type Options struct {
 	// Logger gets what the log repairs by itself. Default slog.Default().
 	Logger *slog.Logger
 
+	// Cipher encrypts what entries say, and decrypts it. Nil encrypts nothing, and can't read what is encrypted. What is not is
+	// read as it is.
+	Cipher Cipher
+
 	// Meter is told what the log does. Nil tells nobody.
 	Meter Meter
 
@@ -130,6 +134,10 @@ func Open(ctx context.Context, nc *nats.Conn, opt Options) (*Bus, error) {
 	if b.maxEntry < minEntry {
 		stop()
 		return nil, fmt.Errorf("open event log: the NATS server's max_payload is %d bytes, at least %d are needed", nc.MaxPayload(), minEntry)
+	}
+	if err := b.readable(ctx); err != nil {
+		stop()
+		return nil, fmt.Errorf("open event log: %w", err)
 	}
 	b.relink()
 	connected := nc.StatusChanged(nats.CONNECTED)

@@ -281,13 +281,14 @@ func (l *Lane) message(lines [][]byte, cp Checkpoint) *nats.Msg {
 		m.Header[headerFanout] = []string{"1"}
 	}
 	switch {
-	case len(cp.open) > maxOpenHeader:
+	case len(cp.open) > maxOpenHeader, len(cp.open) > 0 && l.bus.opt.Cipher != nil:
 		lines = append([][]byte{cp.open}, lines...)
 		m.Header[headerOpen] = []string{openInBody}
 	case len(cp.open) > 0:
 		m.Header[headerOpen] = []string{string(cp.open)}
 	}
 	m.Data = bytes.Join(lines, []byte{'\n'})
+	l.bus.seal(m)
 	return m
 }
 
@@ -323,6 +324,9 @@ func (b *Bus) parseNext(ctx context.Context, m *nats.Msg, subject string, seq ui
 		if body, err = b.load(ctx, name); err != nil {
 			return nil, fmt.Errorf("body of entry %d: %w", seq, err)
 		}
+	}
+	if body, err = b.unseal(m, body, e.Lane); err != nil {
+		return nil, bad("body", err)
 	}
 	e.size = len(body) + 256 // what the entry itself takes, roughly
 	open := []byte(m.Header.Get(headerOpen))
