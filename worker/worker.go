@@ -44,6 +44,7 @@ import (
 	"github.com/holdfast-dev/holdfast/agent/model"
 	"github.com/holdfast-dev/holdfast/blobs"
 	"github.com/holdfast-dev/holdfast/eventbus"
+	"github.com/holdfast-dev/holdfast/keyring"
 	"github.com/holdfast-dev/holdfast/workflows"
 )
 
@@ -62,6 +63,9 @@ type Config struct {
 	// TaskQueue is the Temporal task queue that is served. Default "holdfast".
 	TaskQueue string
 
+	// Keys is a file of keys, in the form of package keyring: the first one encrypts what is stored in Temporal and in the
+	// log. All workers and gateways have the same. Nothing is encrypted if it is empty.
+	Keys string
 	// Blobs is where payloads above 128 KiB are kept, as blobs.Open takes it: a folder, or the URL of a bucket. All workers
 	// and gateways of a namespace need the same. Empty: in Temporal, which bounds a conversation to 1.9 MB.
 	Blobs string
@@ -123,13 +127,14 @@ const (
 
 // ConfigFromEnv reads the environment under the names of the ecosystem: TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE,
 // TEMPORAL_API_KEY, TEMPORAL_TLS_… and Temporal's configuration file (the SDK's envconfig), NATS_URL, NATS_CREDS,
-// HOLDFAST_TASK_QUEUE, HOLDFAST_DEPLOYMENT, HOLDFAST_BUILD_ID, HOLDFAST_BLOBS, HOLDFAST_METRICS_ADDRESS. Models stay to be set.
+// HOLDFAST_TASK_QUEUE, HOLDFAST_DEPLOYMENT, HOLDFAST_BUILD_ID, HOLDFAST_BLOBS, HOLDFAST_KEYS_FILE, HOLDFAST_METRICS_ADDRESS.
+// Models stay to be set.
 //
 // Its error names every variable that is wrong.
 func ConfigFromEnv() (Config, error) {
 	var wrong []error
 	for _, name := range []string{
-		"TEMPORAL_ADDRESS", "TEMPORAL_NAMESPACE", "NATS_URL", "NATS_CREDS", "HOLDFAST_TASK_QUEUE", "HOLDFAST_BLOBS", "HOLDFAST_METRICS_ADDRESS",
+		"TEMPORAL_ADDRESS", "TEMPORAL_NAMESPACE", "NATS_URL", "NATS_CREDS", "HOLDFAST_TASK_QUEUE", "HOLDFAST_BLOBS", "HOLDFAST_METRICS_ADDRESS", "HOLDFAST_KEYS_FILE",
 		"HOLDFAST_DEPLOYMENT", "HOLDFAST_BUILD_ID",
 	} {
 		if !clean(os.Getenv(name)) {
@@ -152,6 +157,7 @@ func ConfigFromEnv() (Config, error) {
 		Deployment: os.Getenv("HOLDFAST_DEPLOYMENT"),
 		BuildID:    os.Getenv("HOLDFAST_BUILD_ID"),
 		Blobs:      os.Getenv("HOLDFAST_BLOBS"),
+		Keys:       os.Getenv("HOLDFAST_KEYS_FILE"),
 
 		MetricsAddress: os.Getenv("HOLDFAST_METRICS_ADDRESS"),
 	}, nil
@@ -182,7 +188,7 @@ func (c *Config) complete(agents []agent.Agent) error {
 		c.Logger = slog.Default()
 	}
 	c.Temporal = workflows.ConnectionOptions(c.Temporal)
-	c.Temporal.Logger = tlog.NewStructuredLogger(c.Logger)
+	c.Temporal.Logger = discreet{tlog.NewStructuredLogger(c.Logger)}
 	c.Log.Logger = c.Logger
 	if len(agents) == 0 {
 		return errors.New("worker: no agents to serve")
@@ -273,6 +279,13 @@ func Run(ctx context.Context, cfg Config, agents ...agent.Agent) error {
 		return err
 	}
 	runner := workflows.NewRunner(agents)
+	if cfg.Keys != "" {
+		ring, err := keyring.Open(cfg.Keys)
+		if err != nil {
+			return fmt.Errorf("worker: Config.Keys: %w", err)
+		}
+		cfg.Temporal, cfg.Log.Cipher = ring.Temporal(cfg.Temporal), ring
+	}
 	if cfg.Blobs != "" {
 		store, err := blobs.Open(ctx, cfg.Blobs, blobs.Options{Meter: cfg.blobs})
 		if err != nil {

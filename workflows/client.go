@@ -28,8 +28,9 @@ const taskTimeout = 5 * time.Second
 
 // Client starts and steers runs. It is what a gateway uses, and safe for concurrent use.
 type Client struct {
-	temporal client.Client
-	blobs    Blobs
+	temporal  client.Client
+	blobs     Blobs
+	converter converter.DataConverter
 }
 
 // Blobs is where large payloads are kept outside of Temporal. A blobs.Store is one.
@@ -45,7 +46,13 @@ func (c *Client) WithBlobs(b Blobs) *Client {
 }
 
 // NewClient returns a client on a connection to Temporal, which stays the caller's.
-func NewClient(c client.Client) *Client { return &Client{temporal: c} }
+func NewClient(c client.Client) *Client { return &Client{temporal: c, converter: dataConverter} }
+
+// WithDataConverter says how the connection converts data, if it is not as [ConnectionOptions] has it. It returns c.
+func (c *Client) WithDataConverter(d converter.DataConverter) *Client {
+	c.converter = d
+	return c
+}
 
 // ConnectionOptions returns o with what suits runs where o leaves it open: payloads are JSON without HTML's escapes. Requests to a Temporal in one's own network,
 // which is one without TLS, are not compressed: they are small, and compressing them takes a tenth of a worker's CPU time.
@@ -177,10 +184,9 @@ func (c *Client) Current(ctx context.Context, tenant, thread string) (x Executio
 	if err != nil {
 		return x, fmt.Errorf("describe run: %w", err)
 	}
-	dc := converter.GetDefaultDataConverter()
 	for key, into := range map[string]*string{memoRun: &x.Run, memoDigest: &x.Digest} {
 		if p, ok := d.Memo.GetFields()[key]; ok {
-			if err := dc.FromPayload(p, into); err != nil {
+			if err := c.converter.FromPayload(p, into); err != nil {
 				return x, fmt.Errorf("describe run: memo %s: %w", key, err)
 			}
 		}

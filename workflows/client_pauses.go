@@ -211,7 +211,7 @@ func (c *Client) before(ctx context.Context, id, run string) (Kept, error) {
 	var in struct {
 		Kept Kept `json:"kept"`
 	}
-	if err := dataConverter.FromPayload(payloads[0], &in); err != nil {
+	if err := c.converter.FromPayload(payloads[0], &in); err != nil {
 		return Kept{}, fmt.Errorf("what the thread keeps: %w", err)
 	}
 	return in.Kept, nil
@@ -244,7 +244,7 @@ func (c *Client) Describe(ctx context.Context, tenant, thread string) (ThreadSta
 	}
 	status := kept.status()
 	if status.RunID == "" { // it left nothing
-		if err := fromMemo(d.Memo, memoRun, &status.RunID); err != nil {
+		if err := c.fromMemo(d.Memo, memoRun, &status.RunID); err != nil {
 			return ThreadStatus{}, fmt.Errorf("describe thread: %w", err)
 		}
 	}
@@ -278,7 +278,7 @@ func (c *Client) Waiting(ctx context.Context, f WaitingFilter) ([]WaitingThread,
 	var found []WaitingThread
 	for _, e := range list.Executions {
 		var memo pauseMemo
-		if err := fromMemo(e.Memo, memoPause, &memo); err != nil {
+		if err := c.fromMemo(e.Memo, memoPause, &memo); err != nil {
 			return nil, nil, fmt.Errorf("list what waits: %s: %w", e.Execution.GetWorkflowId(), err)
 		}
 		if memo.Count == 0 {
@@ -292,13 +292,13 @@ func (c *Client) Waiting(ctx context.Context, f WaitingFilter) ([]WaitingThread,
 }
 
 // fromMemo reads a member of a memo; one that is not there, or null, leaves the value as it is.
-func fromMemo(m *commonpb.Memo, key string, into any) error {
+func (c *Client) fromMemo(m *commonpb.Memo, key string, into any) error {
 	p, ok := m.GetFields()[key]
 	if !ok || len(p.GetData()) == 0 {
 		return nil
 	}
 	var raw json.RawMessage
-	if err := dataConverter.FromPayload(p, &raw); err != nil {
+	if err := c.converter.FromPayload(p, &raw); err != nil {
 		return fmt.Errorf("memo %s: %w", key, err)
 	}
 	if string(raw) == "null" {
@@ -321,6 +321,6 @@ func (c *Client) paused(ctx context.Context, id string) (bool, error) {
 		return false, err
 	}
 	var memo pauseMemo
-	err = fromMemo(d.Memo, memoPause, &memo)
+	err = c.fromMemo(d.Memo, memoPause, &memo)
 	return memo.Count > 0 && d.Status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, err
 }

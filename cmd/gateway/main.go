@@ -24,6 +24,7 @@ import (
 	"github.com/holdfast-dev/holdfast/eventbus"
 	"github.com/holdfast-dev/holdfast/gateway"
 	"github.com/holdfast-dev/holdfast/gateway/engine"
+	"github.com/holdfast-dev/holdfast/keyring"
 	"github.com/holdfast-dev/holdfast/metrics"
 	"github.com/holdfast-dev/holdfast/workflows"
 )
@@ -41,6 +42,8 @@ It is configured by the environment:
   HOLDFAST_METRICS_ADDRESS  address that serves /metrics, and /healthz and /readyz too; unset: HOLDFAST_ADDRESS has /metrics
   HOLDFAST_BLOBS            folder, or URL of a bucket (s3://bucket?region=…), for payloads that are too large for Temporal;
                             the same for all workers and gateways
+  HOLDFAST_KEYS_FILE        keys that encrypt what is stored: lines of an id and 32 bytes in base64, the first one writes; the
+                            same for all workers and gateways (see docs/operating.md)
   HOLDFAST_MAX_BODY         largest request body in bytes (default 1048576, at most 1800000, or 7000000 with HOLDFAST_BLOBS)
   HOLDFAST_MAX_REQUESTS     requests a second of each subject of a tenant, twice as many at once (default: any number)
   HOLDFAST_MAX_STREAMS      streams of each tenant at the same time (default: any number)
@@ -146,12 +149,20 @@ func run(ctx context.Context) error {
 		defer func() { _ = store.Close() }()
 		temporal.ExternalStorage = store.Storage()
 	}
-	tc, err := client.NewLazyClient(workflows.ConnectionOptions(temporal))
+	temporal = workflows.ConnectionOptions(temporal)
+	if path := os.Getenv("HOLDFAST_KEYS_FILE"); path != "" {
+		ring, err := keyring.Open(path)
+		if err != nil {
+			return fmt.Errorf("HOLDFAST_KEYS_FILE: %w", err)
+		}
+		temporal, options.Cipher = ring.Temporal(temporal), ring
+	}
+	tc, err := client.NewLazyClient(temporal)
 	if err != nil {
 		return fmt.Errorf("temporal: %w", err)
 	}
 	defer tc.Close()
-	threads := workflows.NewClient(tc)
+	threads := workflows.NewClient(tc).WithDataConverter(temporal.DataConverter)
 	if store != nil {
 		threads.WithBlobs(store)
 	}

@@ -43,6 +43,8 @@ It is configured by the environment:
                             answer (default 5m,2m,30m)
   HOLDFAST_FILES            folder that researcher, editor and surveyor may read (default the current one)
   HOLDFAST_ORDERS_FILE      file of the orders store (default orders.db in the user's cache folder)
+  HOLDFAST_KEYS_FILE        keys that encrypt what is stored: lines of an id and 32 bytes in base64, the first one writes; the
+                            same for all workers and gateways (see docs/operating.md)
   HOLDFAST_BLOBS            folder, or URL of a bucket (s3://bucket?region=…), for payloads that are too large for Temporal;
                             the same for all workers and gateways
   HOLDFAST_TASK_QUEUE       Temporal task queue to serve (default holdfast)
