@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -36,7 +37,8 @@ type stack struct {
 	temporalPort, natsPort int
 	temporalArgs           []string // beside those that every server gets
 	temporalClient         client.Client
-	serves                 string // the agents of its workers
+	serves                 string   // the agents of its workers
+	more                   []string // in the environment of workers and gateways
 
 	closers []func()
 
@@ -271,7 +273,7 @@ func (s *stack) workerEnv(temporal, natsURL string, more ...string) []string {
 	return append([]string{
 		"TEMPORAL_ADDRESS=" + temporal, "NATS_URL=" + natsURL, "HOLDFAST_LOG_FORMAT=json", "HOLDFAST_LOG_LEVEL=debug",
 		"HOLDFAST_BLOBS=" + s.blobs(), envEffects + "=" + s.effectsFile, envGate + "=" + base + "/gate", "OPENAI_BASE_URL=" + base + "/v1",
-	}, more...)
+	}, slices.Concat(s.more, more)...)
 }
 
 func (s *stack) startGateway(ctx context.Context) error {
@@ -294,7 +296,7 @@ func (s *stack) launchGateway(ctx context.Context, more ...string) (*gatewayProc
 	p, err := s.launch("gateway", path, append([]string{
 		"TEMPORAL_ADDRESS=" + s.temporalAddress(), "NATS_URL=" + s.natsURL(), "HOLDFAST_ADDRESS=127.0.0.1:0",
 		"HOLDFAST_LOG_FORMAT=json", "HOLDFAST_LOG_LEVEL=debug", "HOLDFAST_EXIT_WITH_STDIN=1", "HOLDFAST_BLOBS=" + s.blobs(),
-	}, more...))
+	}, slices.Concat(s.more, more)...))
 	if err != nil {
 		return nil, err
 	}
