@@ -182,7 +182,7 @@ func (c *Client) last(ctx context.Context, id string, run agui.RunID) (kept Kept
 		return Kept{}, false, err
 	}
 	var before agui.RunID
-	if err := fromMemo(d.Memo, memoRun, &before); err != nil {
+	if err := c.fromMemo(d.Memo, memoRun, &before); err != nil {
 		return Kept{}, false, err
 	}
 	if before == run && told(d.Status) {
