@@ -54,7 +54,7 @@ func Example() {
 			log.Fatal(err)
 		}
 		for i, event := range entry.Events {
-			id := eventbus.EventID{Epoch: bus.Epoch(), Sequence: entry.Sequence, Index: i}
+			id := entry.ID(bus.Epoch(), i)
 			fmt.Printf("id: %s\ndata: %s\n\n", id, event)
 		}
 	}

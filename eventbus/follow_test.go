@@ -135,6 +135,9 @@ func TestResolveRefusesWhatCanNotBeFollowed(t *testing.T) {
 	write(t, b, writing(1), delta("a"))                          // entry 1
 	write(t, b, writing(2, claiming))                            // entry 2, without events
 	write(t, b, writing(1, ofRun(other)), delta("x"))            // entry 3
+	if _, _, err := b.Resolve(ctx, testRun, next(t, follow(t, b, testRun, 0)).ID(b.Epoch(), 0)); err != nil {
+		t.Errorf("an event that is there: %v", err)
+	}
 	for _, tc := range []struct {
 		name string
 		id   EventID
@@ -145,6 +148,8 @@ func TestResolveRefusesWhatCanNotBeFollowed(t *testing.T) {
 		{"no such event in the entry", EventID{b.Epoch(), 1, 1}, ErrBadEventID},
 		{"entry without events", EventID{b.Epoch(), 2, 0}, ErrBadEventID},
 		{"another run's", EventID{b.Epoch(), 3, 0}, ErrForeignEvent},
+		{"lost, and another has its sequence", EventID{b.Epoch() + ".lost", 1, 0}, ErrGone},
+		{"lost, and another run has its sequence", EventID{b.Epoch() + ".lost", 3, 0}, ErrGone},
 	} {
 		if _, _, err := b.Resolve(ctx, testRun, tc.id); !errors.Is(err, tc.want) {
 			t.Errorf("%s: %v, want %v", tc.name, err, tc.want)

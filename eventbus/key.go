@@ -3,6 +3,8 @@ package eventbus
 import (
 	"errors"
 	"fmt"
+	"hash/fnv"
+	"io"
 	"strconv"
 	"strings"
 
@@ -77,9 +79,12 @@ func ParseGeneration(s string) (Generation, error) {
 	return Generation{Start: n[0], Number: n[1], Attempt: n[2]}, nil
 }
 
-// EventID is the SSE id of one event: it names the log it was read from, the entry and the place in the entry.
+// EventID is the SSE id of one event: it names the log it was read from, the entry and the place in the entry. See
+// [Entry.ID].
 type EventID struct {
-	Epoch    string // names the stream's creation; another epoch is another log
+	// Epoch names the stream's creation; another epoch is another log. Behind a dot it may have the mark of the entry: a
+	// log that was set back to an earlier state has the same epoch, and gives the sequences of lost entries to others.
+	Epoch    string
 	Sequence uint64 // of the entry in the stream, from 1
 	Index    int    // of the event in the entry, from 0
 }
@@ -90,6 +95,20 @@ var ErrBadEventID = errors.New("not an event id")
 // String is the wire form, <epoch>-<sequence>-<index>.
 func (id EventID) String() string {
 	return id.Epoch + "-" + strconv.FormatUint(id.Sequence, 10) + "-" + strconv.Itoa(id.Index)
+}
+
+// ID is the id of one of the entry's events, in the log of the epoch.
+func (e *Entry) ID(epoch string, index int) EventID {
+	mark := markOf(e.checkpoint.Execution+"/"+e.checkpoint.Writer, e.checkpoint.Generation.String())
+	return EventID{Epoch: epoch + "." + mark, Sequence: e.Sequence, Index: index}
+}
+
+// markOf tells entries apart that may have had the same sequence, by the headers that say who wrote them. No two attempts
+// have both the same, and one that finds its entries lost gives way to the next.
+func markOf(writer, generation string) string {
+	h := fnv.New32a()
+	_, _ = io.WriteString(h, writer+" "+generation) // a hash takes everything
+	return strconv.FormatUint(uint64(h.Sum32()), 36)
 }
 
 // maxEventID is longer than any id that String prints; a client's text beyond it isn't worth parsing.

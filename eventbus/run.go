@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/holdfast-dev/holdfast/agui"
@@ -72,28 +73,11 @@ func (b *Bus) ThreadEnd(ctx context.Context, key RunKey) (uint64, error) {
 // Resolve turns an event id from outside into a place to follow from: pass after to Follow, and leave out the first
 // skip events of the first entry.
 //
-// It returns ErrGone if the id is of a log that was made anew or its entry was deleted, ErrForeignEvent if the id is
+// It returns ErrGone if the id is of a log that was made anew or its entry was deleted or lost, ErrForeignEvent if the id is
 // another run's, and ErrBadEventID if its entry has no such event. So no reader ever waits for an event that can't
 // come, and none reads another run's.
 func (b *Bus) Resolve(ctx context.Context, key RunKey, id EventID) (after uint64, skip int, err error) {
-	epoch, err := b.refreshEpoch(ctx)
-	if err != nil {
-		return 0, 0, unavailable("event id", err)
-	}
-	if id.Epoch != epoch {
-		return 0, 0, fmt.Errorf("event id of another log: %w", ErrGone)
-	}
-	m, seq, err := b.leaderGet(ctx, map[string]any{"seq": id.Sequence})
-	if errors.Is(err, errNone) {
-		gone, err := b.lost(ctx, b.opt.Stream, map[string]any{"seq": id.Sequence})
-		switch {
-		case err != nil:
-			return 0, 0, err
-		case gone:
-			return 0, 0, fmt.Errorf("event id: %w", ErrGone)
-		}
-		return b.Resolve(ctx, key, id)
-	}
+	m, seq, err := b.named(ctx, id)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -108,6 +92,35 @@ func (b *Bus) Resolve(ctx context.Context, key RunKey, id EventID) (after uint64
 		return 0, 0, ErrBadEventID
 	}
 	return id.Sequence - 1, id.Index + 1, nil
+}
+
+// named reads the entry that an event id names, whatever run it is of.
+func (b *Bus) named(ctx context.Context, id EventID) (*nats.Msg, uint64, error) {
+	epoch, err := b.refreshEpoch(ctx)
+	if err != nil {
+		return nil, 0, unavailable("event id", err)
+	}
+	log, mark, marked := strings.Cut(id.Epoch, ".")
+	if log != epoch { // first: its sequence may be another's now
+		return nil, 0, fmt.Errorf("event id of another log: %w", ErrGone)
+	}
+	m, seq, err := b.leaderGet(ctx, map[string]any{"seq": id.Sequence})
+	switch {
+	case errors.Is(err, errNone):
+		gone, err := b.lost(ctx, b.opt.Stream, map[string]any{"seq": id.Sequence})
+		switch {
+		case err != nil:
+			return nil, 0, err
+		case gone:
+			return nil, 0, fmt.Errorf("event id: %w", ErrGone)
+		}
+		return b.named(ctx, id)
+	case err != nil:
+		return nil, 0, err
+	case marked && mark != markOf(m.Header.Get(headerWriter), m.Header.Get(headerGeneration)):
+		return nil, 0, fmt.Errorf("event id of an entry that was lost: %w", ErrGone)
+	}
+	return m, seq, nil
 }
 
 // CloseRun appends a terminal event to a run whose execution is over without having written one, so that every reader

@@ -184,24 +184,8 @@ func (b *Bus) LastRun(ctx context.Context, key RunKey) (RunKey, error) {
 
 // ResolveThread is [Bus.Resolve] for a thread: it also returns the run that the event belongs to.
 func (b *Bus) ResolveThread(ctx context.Context, key RunKey, id EventID) (run RunKey, after uint64, skip int, err error) {
-	epoch, err := b.refreshEpoch(ctx)
-	if err != nil {
-		return RunKey{}, 0, 0, unavailable("event id", err)
-	}
-	if id.Epoch != epoch { // first: its sequence may be another thread's now
-		return RunKey{}, 0, 0, fmt.Errorf("event id of another log: %w", ErrGone)
-	}
-	m, seq, err := b.leaderGet(ctx, map[string]any{"seq": id.Sequence})
+	m, seq, err := b.named(ctx, id)
 	switch {
-	case errors.Is(err, errNone):
-		gone, err := b.lost(ctx, b.opt.Stream, map[string]any{"seq": id.Sequence})
-		switch {
-		case err != nil:
-			return RunKey{}, 0, 0, err
-		case gone:
-			return RunKey{}, 0, 0, fmt.Errorf("event id: %w", ErrGone)
-		}
-		return b.ResolveThread(ctx, key, id)
 	case err != nil:
 		return RunKey{}, 0, 0, err
 	case !strings.HasPrefix(m.Subject, b.prefix+key.threadTokens()+"."):

@@ -81,8 +81,9 @@ func (o *response) events(list []agui.Event) error {
 // entry sends the events of an entry and flushes once, not per event: proxies hold back a frame until the write returns.
 func (o *response) entry(epoch string, e *eventbus.Entry, skip int) error {
 	o.deadline()
+	id := e.ID(epoch, 0)
 	for i := skip; i < len(e.Events); i++ {
-		id := eventbus.EventID{Epoch: epoch, Sequence: e.Sequence, Index: i}
+		id.Index = i
 		if err := o.form.event(id.String(), e.Events[i]); err != nil {
 			return err
 		}
