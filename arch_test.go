@@ -124,7 +124,7 @@ var outside = map[string][]string{
 	"openai":      {"github.com/openai/openai-go"},
 	"prometheus":  {"github.com/prometheus/client_golang"},
 	"protowire":   {"google.golang.org/protobuf/encoding/protowire"},
-	"sync":       {"golang.org/x/sync"},
+	"sync":        {"golang.org/x/sync"},
 	// The SDK passes on some answers of the server as gRPC's own errors.
 	"temporal": {"go.temporal.io/api", "go.temporal.io/sdk", "google.golang.org/grpc/codes", "google.golang.org/grpc/status", "google.golang.org/protobuf/proto", "google.golang.org/protobuf/encoding/protojson"},
 }
