@@ -125,10 +125,18 @@ func (h *host) callAll(ctx workflow.Context, orders []agent.Order, done ended) e
 			branches[changing] = append(branches[changing], i)
 		}
 	}
+	// A run that must end has no use for subagents any more, and asks nobody for them.
+	delegating, stop := workflow.WithCancel(ctx)
+	defer stop()
+	b.stop = stop
 	all := workflow.NewWaitGroup(ctx)
 	for _, calls := range branches {
+		in := ctx
+		if orders[calls[0]].Delegate != nil {
+			in = delegating
+		}
 		all.Add(1)
-		workflow.Go(ctx, func(ctx workflow.Context) {
+		workflow.Go(in, func(ctx workflow.Context) {
 			defer all.Done()
 			for _, i := range calls {
 				b.run(ctx, i)
@@ -147,8 +155,9 @@ type fanout struct {
 	done    ended
 	slots   workflow.Semaphore
 	running int
-	failed  error // the first one
-	shares  bool  // each call shares the lanes with the others
+	failed  error  // the first one
+	stop    func() // ends what subagents do
+	shares  bool   // each call shares the lanes with the others
 }
 
 func (b *fanout) run(ctx workflow.Context, i int) {
@@ -167,8 +176,9 @@ func (b *fanout) run(ctx workflow.Context, i int) {
 		beside.Writing.Fanout = true
 		err = b.h.flush(ctx, beside)
 	}
-	if b.failed == nil {
+	if b.failed == nil && err != nil {
 		b.failed = err
+		b.stop()
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
@@ -195,6 +196,31 @@ func TestT47LoopOfCodeWaitsForCallsAndSubagents(t *testing.T) {
 			s.replays(key, team)
 		})
 	}
+}
+
+// A run that must end asks nobody: its subagents are stopped, those that wait in their place among them.
+func TestSubagentsOfARunThatFailsAreStopped(t *testing.T) {
+	t.Parallel()
+	reached := make(chan struct{})
+	broken := map[string]any{activities.NameCallTool: func(context.Context, activities.CallToolInput) (activities.ToolOutcome, error) {
+		<-reached
+		return activities.ToolOutcome{}, temporal.NewNonRetryableApplicationError("no such tool here", activities.TypeConfiguration, nil)
+	}}
+	team := []agent.Agent{{Name: "boss", Subagents: []string{"coder", "slow"}, Tools: []tool.Tool{instant("sign", tool.ReadOnly)}}, asking("coder"), {Name: "slow", Description: "For tests."}}
+	s := newTeamOn(t, temporalServer(t), broken, map[string]scripted{
+		"boss": script(assigns("c", "coder", "slow", "sign")),
+		"slow": func(ctx context.Context, _ model.Request, say func(model.Delta) bool) error {
+			say(model.Delta{Text: "Well"})
+			close(reached)
+			<-ctx.Done()
+			return ctx.Err()
+		},
+	}, team...)
+	key := s.start("r1")
+	log := s.tale(key)
+	before(t, log, "SUB r1-sub-1 coder for c1", "SUB ERROR r1-sub-1", "ERROR "+workflows.CodeWorkerSetup)
+	before(t, log, "SUB r1-sub-2 slow for c2", "+ Well", "SUB ERROR r1-sub-2", "ERROR "+workflows.CodeWorkerSetup)
+	s.replays(key, team)
 }
 
 // A question of a subagent that clients don't see as one is the run's, and its answer finds the way.
