@@ -164,8 +164,8 @@ func closed(t *testing.T, c *workflows.Client, key eventbus.RunKey) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		_, _, _, open, err := c.Current(t.Context(), key.Tenant, key.Thread)
-		if err == nil && !open {
+		x, err := c.Current(t.Context(), key.Tenant, key.Thread)
+		if err == nil && !x.Open {
 			return
 		}
 		select {
