@@ -66,6 +66,8 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 	must(metrics.NewWork(to))
 	must(metrics.NewGateway(to))
 	must(metrics.NewTemporal(to))
+	must(metrics.NewBlobs(to))
+	metrics.NewQueue(to, nothingWaits)
 	maps.DeleteFunc(to.labels, func(name string, _ []string) bool { return !strings.HasPrefix(name, "holdfast_") })
 
 	documented := map[string][]string{}

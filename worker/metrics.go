@@ -1,11 +1,16 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/taskqueue/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
 
 	"github.com/holdfast-dev/holdfast/eventbus"
 	"github.com/holdfast-dev/holdfast/metrics"
@@ -38,6 +43,27 @@ func (c *Config) measure() (*metrics.Work, error) {
 		c.Temporal.MetricsHandler = temporal
 	}
 	return metrics.NewWork(c.Metrics)
+}
+
+// waiting asks Temporal what waits in the worker's queue.
+func waiting(tc client.Client, cfg Config) func(context.Context) ([]metrics.Waiting, error) {
+	namespace := cmp.Or(cfg.Temporal.Namespace, client.DefaultNamespace)
+	return func(ctx context.Context) (list []metrics.Waiting, err error) {
+		for _, kind := range []struct {
+			name string
+			of   enumspb.TaskQueueType
+		}{{"workflow", enumspb.TASK_QUEUE_TYPE_WORKFLOW}, {"activity", enumspb.TASK_QUEUE_TYPE_ACTIVITY}} {
+			d, err := tc.WorkflowService().DescribeTaskQueue(ctx, &workflowservice.DescribeTaskQueueRequest{
+				Namespace: namespace, TaskQueue: &taskqueue.TaskQueue{Name: cfg.TaskQueue}, TaskQueueType: kind.of, ReportStats: true,
+			})
+			if err != nil {
+				return nil, err
+			}
+			s := d.GetStats()
+			list = append(list, metrics.Waiting{Kind: kind.name, Tasks: s.GetApproximateBacklogCount(), Oldest: s.GetApproximateBacklogAge().AsDuration()})
+		}
+		return list, nil
+	}
 }
 
 // probe looks whether a worker can do its work.

@@ -315,3 +315,29 @@ func TestMetricsThatCannotWork(t *testing.T) {
 		})
 	}
 }
+
+// Work that no worker takes is seen by an operator.
+func TestWorkThatWaits(t *testing.T) {
+	t.Parallel()
+	url := eventbustest.Start(t)
+	let := make(chan struct{})
+	waits := scripted(func(ctx context.Context, _ model.Request, say func(model.Delta) bool) error {
+		select {
+		case <-let:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		_ = say(model.Delta{Text: "Yes."}) && say(model.Delta{Finish: model.FinishStop})
+		return nil
+	})
+	o := operate(t, worker.Config{
+		Temporal: client.Options{HostPort: temporalServer(t).FrontendHostPort()}, NATSURL: url, TaskQueue: t.Name(), Models: map[string]model.Model{"": waits}, Activities: 1,
+	}, greeter)
+	o.log.await(t, "worker started")
+	start(t, "greeter", "r1")
+	start(t, "greeter", "r2")
+	start(t, "greeter", "r3")
+	o.await(`holdfast_queue_waiting{kind="activity"} 2`, `holdfast_queue_waiting{kind="workflow"} 0`)
+	close(let)
+	o.await(`holdfast_queue_waiting{kind="activity"} 0`, `holdfast_runs_ended_total{agent="greeter",code="",outcome="finished"} 3`)
+}

@@ -45,6 +45,7 @@ import (
 	"github.com/holdfast-dev/holdfast/blobs"
 	"github.com/holdfast-dev/holdfast/eventbus"
 	"github.com/holdfast-dev/holdfast/keyring"
+	"github.com/holdfast-dev/holdfast/metrics"
 	"github.com/holdfast-dev/holdfast/workflows"
 )
 
@@ -312,6 +313,9 @@ func Run(ctx context.Context, cfg Config, agents ...agent.Agent) error {
 		return stopped(ctx, err)
 	}
 	defer tc.Close()
+	if cfg.Metrics != nil {
+		defer metrics.NewQueue(cfg.Metrics, waiting(tc, cfg)).Close()
+	}
 
 	// The SDK's 10,000 would keep as many runs that wait for people, each with a goroutine and some 60 KiB.
 	sdkworker.SetStickyWorkflowCacheSize(cfg.CachedRuns)
