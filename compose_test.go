@@ -79,8 +79,12 @@ func TestComposeFile(t *testing.T) {
 				t.Errorf("%s keeps %s in no declared volume", name, folder)
 			}
 		}
-		if command := strings.Join(project.Services["nats"].Command, " "); !strings.Contains(command, "--jetstream --store_dir /data") {
-			t.Errorf("nats runs with %q, want JetStream in its volume", command)
+		settings := project.Configs["nats-settings"].Content
+		if !strings.Contains(settings, "store_dir: /data") {
+			t.Errorf("nats runs with %q, want JetStream in its volume", settings)
+		}
+		if !strings.Contains(settings, "sync_interval: always") {
+			t.Errorf("nats runs with %q: what one server acknowledges has to be on the disk", settings)
 		}
 	})
 	t.Run("the two workers are the same", func(t *testing.T) {

@@ -26,7 +26,7 @@ type Options struct {
 	Stream string
 
 	// Replicas is how many servers hold the log. Default 1; 3 for a cluster. It is used when the stream is made; an
-	// existing stream keeps what it has.
+	// existing stream keeps what it has, and is refused if that is less.
 	Replicas int
 
 	// MaxAge is how long entries are kept; zero keeps them for ever. It must exceed the longest run including its
@@ -75,6 +75,7 @@ type Bus struct {
 	maxEntry int    // bytes of one entry, headers included
 
 	epoch atomic.Pointer[string]
+	alone sync.Once // for a warning
 	link  atomic.Pointer[link]
 
 	mu        sync.Mutex
@@ -265,6 +266,11 @@ func (b *Bus) ensure(ctx context.Context) error {
 		if err := b.check(info.Config); err != nil {
 			return permanent{err}
 		}
+		if info.Cluster != nil && info.Cluster.Name != "" && info.Config.Replicas == 1 {
+			b.alone.Do(func() {
+				b.log.Warn("the event log is on one server of a cluster, and away when that is: give it three replicas", "stream", b.opt.Stream)
+			})
+		}
 		b.setEpoch(info.Created)
 		return nil
 	})
@@ -288,6 +294,12 @@ func (b *Bus) check(c jetstream.StreamConfig) error {
 		return bad("max_msgs_per_subject", strconv.FormatInt(c.MaxMsgsPerSubject, 10), "no such limit (it deletes entries of open runs)")
 	case (c.MaxMsgs > 0 || c.MaxBytes > 0) && c.Discard == jetstream.DiscardOld:
 		return bad("discard", "old with a limit on messages or bytes", "discard new (old deletes entries of open runs)")
+	case c.Storage != jetstream.FileStorage:
+		return bad("storage", c.Storage.String(), "file (what is acknowledged has to survive its server)")
+	case c.PersistMode == jetstream.AsyncPersistMode:
+		return bad("persist_mode", "async", "the default (what is acknowledged has to be written)")
+	case c.Replicas < b.opt.Replicas:
+		return bad("replicas", strconv.Itoa(c.Replicas), strconv.Itoa(b.opt.Replicas)+" (as asked for; `nats stream edit "+c.Name+" --replicas "+strconv.Itoa(b.opt.Replicas)+"`)")
 	case c.Retention != jetstream.LimitsPolicy:
 		return bad("retention", c.Retention.String(), "limits")
 	}

@@ -24,12 +24,13 @@ const (
 // serveNATS is a NATS server with JetStream, until it is told to stop or its standard input ends.
 //
 // JetStream writes before it acknowledges and syncs the file every two minutes, its default. So nothing acknowledged is
-// lost by a kill, only by the machine's end; and what is lost then is part of a log, which runs republish, never of a
-// run. Syncing each write would cost ten times the throughput.
+// lost by a kill, only by the machine's end; and what is lost then is part of a log, which runs restate, never of a
+// run. With -durable each write is synced, which takes most of the throughput that a machine for development never needs.
 func serveNATS(args []string) error {
 	fs := flag.NewFlagSet("dev nats", flag.ContinueOnError)
 	number := fs.Int("port", 4222, "`port` to listen on")
 	folder := fs.String("store", "", "`folder` of JetStream")
+	durable := fs.Bool("durable", false, "sync each write before it is acknowledged")
 	if err := parse(fs, args); err != nil {
 		return err
 	}
@@ -49,6 +50,7 @@ func serveNATS(args []string) error {
 		Port:       *number,
 		JetStream:  true,
 		StoreDir:   *folder,
+		SyncAlways: *durable,
 		NoSigs:     true, // They are this program's.
 		Logtime:    true,
 	})

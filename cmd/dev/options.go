@@ -28,6 +28,7 @@ type options struct {
 	natsPort     int
 	httpPort     int
 
+	durable        bool
 	verbose        bool
 	exitWithParent bool
 }
@@ -47,6 +48,7 @@ func parseOptions(args []string) (options, error) {
 	for _, p := range opts.ports() {
 		fs.IntVar(p.number, p.flag, p.preset, "`port` of "+p.what)
 	}
+	fs.BoolVar(&opts.durable, "durable", false, "have NATS sync each write to the disk, as a deployment with one server should")
 	fs.BoolVar(&opts.verbose, "verbose", false, "show all that the processes log, not only warnings and errors")
 	fs.BoolVar(&opts.exitWithParent, "exit-with-parent", false, "end everything when the process that started this one is gone")
 	if err := parse(fs, args); err != nil {

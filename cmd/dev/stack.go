@@ -140,7 +140,7 @@ func newPrograms(opts options, root, devserver string) (programs, error) {
 		},
 		nats: program{
 			name: "nats", path: self, env: env, ready: natsProbe(opts.natsURL()), stopTimeout: natsStopTimeout,
-			args: []string{natsCommand, "-port", strconv.Itoa(opts.natsPort), "-store", filepath.Join(opts.data(), "nats")},
+			args: []string{natsCommand, "-port", strconv.Itoa(opts.natsPort), "-store", filepath.Join(opts.data(), "nats"), "-durable=" + strconv.FormatBool(opts.durable)},
 		},
 		worker: program{
 			name: "worker", path: executable(opts, "worker"), env: env, stopTimeout: workerStopTimeout,
