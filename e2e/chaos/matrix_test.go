@@ -6,7 +6,6 @@ import (
 	"context"
 	"math/rand/v2"
 	"regexp"
-	"strings"
 	"testing"
 	"time"
 )
@@ -70,10 +69,8 @@ func TestRandom(t *testing.T) {
 	carryOut(t, plan, planned.String)
 }
 
-// inCI chooses the cells that tell the most: where something is on its way when a process dies or the log is lost.
-func inCI(name string) bool {
-	return strings.HasPrefix(name, "worker/kill/") || strings.HasPrefix(name, "worker/awake/") || strings.HasPrefix(name, "nats/kill/")
-}
+// inCI chooses the cells that tell the most: where something is on its way, or a frozen worker comes back, or the log is lost.
+var inCI = regexp.MustCompile(`^worker/(kill|awake)/|^nats/lost/(before|mid|between|while|in|at)-`).MatchString
 
 // planned is a batch that is to be run.
 type planned struct {
