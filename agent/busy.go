@@ -12,7 +12,7 @@ const (
 	// BusyReject refuses it. The client is told so, and may send it again.
 	BusyReject Busy = ""
 	// BusyQueue has it wait for the end of the run, for as long as its client does. Of
-	// several that wait, any may be next.
+	// several that wait, any may be next; beyond sixteen at a gateway they are refused.
 	BusyQueue Busy = "queue"
 	// BusyCancel cancels the run, and begins with the message when that has ended.
 	BusyCancel Busy = "cancel"

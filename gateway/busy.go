@@ -3,12 +3,46 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"sync"
 
 	"github.com/holdfast-dev/holdfast/agui"
 	"github.com/holdfast-dev/holdfast/eventbus"
 )
+
+// maxQueued bounds who waits at one gateway for the end of the same thread's run: a person has no more windows open, and a
+// client that posts again and again shall hear of it.
+const maxQueued = 16
+
+// queues count who waits, by thread. The zero value is ready for use.
+type queues struct {
+	mu      sync.Mutex
+	waiting map[eventbus.RunKey]int
+}
+
+// enter reports whether there is a place. Who gets one leaves it.
+func (q *queues) enter(thread eventbus.RunKey) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.waiting == nil {
+		q.waiting = map[eventbus.RunKey]int{}
+	}
+	if q.waiting[thread] >= maxQueued {
+		return false
+	}
+	q.waiting[thread]++
+	return true
+}
+
+func (q *queues) leave(thread eventbus.RunKey) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.waiting[thread]--; q.waiting[thread] == 0 {
+		delete(q.waiting, thread)
+	}
+}
 
 // turn is a run that is to be started.
 type turn struct {
@@ -24,6 +58,12 @@ type turn struct {
 // for that run's end, or cancels it and waits then. Who waits is told nothing but heartbeats, and is out of the queue when
 // he leaves. It returns how far behind the run's entries begin.
 func (g *Gateway) startInTurn(w http.ResponseWriter, r *http.Request, t turn) (after uint64, err error) {
+	thread, queued := eventbus.RunKey{Tenant: t.key.Tenant, Thread: t.key.Thread}, false
+	defer func() {
+		if queued {
+			g.queues.leave(thread)
+		}
+	}()
 	for after = t.after; ; {
 		err := g.start(r.Context(), t.principal, t.agent, t.digest, t.input, t.key)
 		refused, ok := errors.AsType[*Refusal](err)
@@ -33,6 +73,11 @@ func (g *Gateway) startInTurn(w http.ResponseWriter, r *http.Request, t turn) (a
 		a, _, _ := g.agents.Agent(t.agent)
 		if a.Busy == eventbus.BusyReject {
 			return after, err
+		}
+		if !queued {
+			if queued = g.queues.enter(thread); !queued {
+				return after, &Refusal{Code: CodeThreadBusy, Message: fmt.Sprintf("Another run of this thread is in progress, and %d wait for its end already.", maxQueued)}
+			}
 		}
 		if err := g.waitInTurn(w, r, t, a.Busy); err != nil {
 			return after, err

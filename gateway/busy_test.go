@@ -1,6 +1,8 @@
 package gateway_test
 
 import (
+	"fmt"
+	"io"
 	"net/http"
 	"testing"
 
@@ -106,4 +108,28 @@ func TestQueuedRunWithoutAStream(t *testing.T) {
 	next := r.write("r4")
 	next.begins("d")
 	r.post(input("r5", "Hi"), "Prefer", "respond-async").refused(http.StatusConflict, gateway.CodeThreadBusy, "")
+}
+
+// No more than sixteen wait for a thread; who leaves makes room. Other threads have their own.
+func TestQueueIsBounded(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, beating)
+	r.busy(eventbus.BusyQueue)
+	w := r.write("r1")
+	w.begins("d")
+	var waiting []*stream
+	for n := range 16 {
+		waiting = append(waiting, r.post(input(fmt.Sprint("w", n), "Hi")))
+		r.comments(waiting[n], 1)
+	}
+	same(t, "one too many", []string{"RUN_ERROR THREAD_BUSY"}, brief(r.post(input("more", "Hi")).whole()))
+	waiting[0].leave()
+	for first := make([]byte, 1); first[0] != ':'; { // a comment: it waits
+		s := r.post(input("again", "Hi"))
+		if _, err := io.ReadFull(s.Body, first); err != nil {
+			t.Fatal(err)
+		}
+		s.leave()
+	}
+	same(t, "starts", []string(nil), r.engine.startedRuns())
 }

@@ -108,6 +108,7 @@ type Gateway struct {
 	checks checks
 	rates  rates
 	crowd  crowd
+	queues queues
 
 	draining context.Context
 	drain    context.CancelFunc
