@@ -1,6 +1,7 @@
 package agenttest
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -164,10 +165,13 @@ func (r *Result) onward() *agui.RunAgentInput {
 	return &in
 }
 
-// gist is what a client makes of a run, but for ids, a line for each message.
+// gist is what a client makes of a run, but for ids, a line for each message: what the agent says, and then what each of its
+// subagents does, for whoever of those that work at the same time comes first does not matter.
 func (r *Result) gist() []string {
 	var lines []string
-	for _, m := range inCallOrder(r.Messages) {
+	messages := inCallOrder(r.Messages)
+	slices.SortStableFunc(messages, func(a, b agui.Message) int { return cmp.Compare(owner(a), owner(b)) })
+	for _, m := range messages {
 		var b strings.Builder
 		content, _ := json.Marshal(m.Content)
 		fmt.Fprintf(&b, "%s %s", m.Role, content)
@@ -186,6 +190,13 @@ func (r *Result) gist() []string {
 		lines = append(lines, "outcome "+string(r.Outcome.Type))
 	}
 	return lines
+}
+
+func owner(m agui.Message) agui.SubagentRunID {
+	if m.SubagentRunID == nil {
+		return ""
+	}
+	return *m.SubagentRunID
 }
 
 // inCallOrder has the results of one turn in the order of their calls, for they come in
