@@ -121,6 +121,13 @@ var sections = []section{
 		measureProtocol, true,
 	},
 	{
+		"emitted", "Events of agents and tools",
+		"What an event costs whoever emits it, from the call in agent code or in a tool until its bytes are ready for the log: ids, the " +
+			"verifier, attribution, the conversation. A streaming tool runs on a goroutine of its own, which is watched. Bare: encoding/json on a struct " +
+			"that has exactly the event's members.",
+		measureEmitted, true,
+	},
+	{
 		"provider", "From a provider's bytes to a turn",
 		"The age of a word of an answer with 2 ms between words, and what a word costs when all of the answer is there. Bare: the provider's " +
 			"SDK with its accumulator.",
