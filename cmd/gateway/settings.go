@@ -44,6 +44,7 @@ func readSettings() (s settings, err error) {
 	s.natsURL = cmp.Or(e.Word("NATS_URL"), nats.DefaultURL)
 	s.natsCreds = e.File("NATS_CREDS")
 	s.blobs = e.Line("HOLDFAST_BLOBS")
+	e.File("HOLDFAST_KEYS_FILE") // it is read where it is used
 	s.log.Stream = e.StreamName("HOLDFAST_STREAM")
 	s.log.Replicas = e.Number("HOLDFAST_STREAM_REPLICAS", 5)
 	s.gateway.Limits.Body = e.Number("HOLDFAST_MAX_BODY", largestInput)

@@ -30,6 +30,7 @@ var nonsense = map[string]map[string]string{
 	"HOLDFAST_MAX_REQUESTS": {" ": "white space", "0": "whole number", "ten": "whole number", "1.5": "whole number"},
 	"HOLDFAST_MAX_STREAMS":  {" ": "white space", "0": "whole number", "many": "whole number"},
 	"HOLDFAST_BLOBS":        {" ": "white space", "/tmp\n": "white space"},
+	"HOLDFAST_KEYS_FILE":    {" ": "white space", "/nowhere/at/all": "no such file", "/": "is a folder"},
 	"HOLDFAST_STREAM": {
 		" ": "white space", "A.B": "name of a stream", "A*": "name of a stream", ">": "name of a stream", "A B": "white space", "a/b": "name of a stream",
 		strings.Repeat("A", 256): "name of a stream",

@@ -112,6 +112,7 @@ func configuration(log *slog.Logger) (worker.Config, error) {
 	cfg.Logger = log
 	cfg.MetricsAddress = e.Address("HOLDFAST_METRICS_ADDRESS")
 	cfg.NATSCreds = e.File("NATS_CREDS")
+	cfg.Keys = e.File("HOLDFAST_KEYS_FILE")
 	cfg.Log.Stream = e.StreamName("HOLDFAST_STREAM")
 	cfg.Log.Replicas = e.Number("HOLDFAST_STREAM_REPLICAS", 5)
 	cfg.StopTimeout = e.Duration("HOLDFAST_STOP_TIMEOUT")

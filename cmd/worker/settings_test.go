@@ -21,6 +21,7 @@ var nonsense = map[string]map[string]string{
 	"HOLDFAST_FILES":           {"/nowhere/at/all": "no such file"},
 	"HOLDFAST_ORDERS_FILE":     {"/dev/null/orders.db": "not a directory"},
 	"HOLDFAST_BLOBS":           {" ": "white space", "/tmp\n": "white space"},
+	"HOLDFAST_KEYS_FILE":       {" ": "white space", "/nowhere/at/all": "no such file", "/": "is a folder"},
 	"HOLDFAST_TASK_QUEUE":      {" ": "white space", " holdfast": "white space", "hold\nfast": "control characters"},
 	"HOLDFAST_DEPLOYMENT":      {" ": "white space"},
 	"HOLDFAST_BUILD_ID":        {" ": "white space"},
