@@ -65,7 +65,7 @@
 //   - [Lane.Previous] tells what the last writer left open, so that it can be closed.
 //   - Append doesn't wait for the log. While one publish is in flight events gather and leave together; nothing is timed.
 //   - While NATS is away events wait, up to a limit above which Append blocks. [ErrLaneLost] means that the log came back
-//     without entries that had been confirmed; the next attempt finds what is left.
+//     without entries that had been confirmed. They are restated first ([Bus.Heal]); then the lane can be opened again.
 //   - Events up to [MaxEvent] are taken whole, whatever the payload limit of the server is. Larger ones are a
 //     [TooLargeError] and change nothing.
 //
