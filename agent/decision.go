@@ -23,8 +23,12 @@ type Decision struct {
 	// the SHA-256 of their text, in hex.
 	Arguments     string `json:"arguments,omitempty"`
 	ArgumentsHash string `json:"argumentsHash,omitempty"`
-	// Edited are the arguments that the call got instead.
+	// Edited are the arguments that the person gave instead.
 	Edited json.RawMessage `json:"edited,omitempty"`
+	// Carried are the arguments that the call is carried out with, where they are neither
+	// Edited nor those that it was sent with: an earlier decision had edited them, or Edited
+	// are for a tool that asked for consent, which does with them what it likes.
+	Carried string `json:"carried,omitempty"`
 	// Verdict says what was decided.
 	Verdict Verdict `json:"verdict"`
 	// Because is the reason that was given for it.

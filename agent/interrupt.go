@@ -1,12 +1,14 @@
 package agent
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/agent/model"
@@ -62,6 +64,8 @@ type Parked struct {
 	Run agui.RunID `json:"run"`
 	// Entry counts how often the tool was called for it so far.
 	Entry int `json:"entry,omitempty"`
+	// Edited says that a person has edited the arguments.
+	Edited bool `json:"edited,omitempty"`
 	// Asked are the tool's questions that have answers, and Memo is what it has noted.
 	Asked []tool.Asked               `json:"asked,omitempty"`
 	Memo  map[string]json.RawMessage `json:"memo,omitempty"`
@@ -148,6 +152,9 @@ func (cp *Checkpoint) Judge(q Question, e agui.ResumeEntry) (Decision, error) {
 		if len(p.Call.Arguments) <= maxShownArguments {
 			d.Arguments = p.Call.Arguments
 		}
+		if p.Edited {
+			d.Carried = p.Call.Arguments
+		}
 	}
 	switch e.Status {
 	case agui.ResumeCancelled:
@@ -172,7 +179,11 @@ func (cp *Checkpoint) Judge(q Question, e agui.ResumeEntry) (Decision, error) {
 		return d, d.outcome(e.Payload)
 	case AskByTool:
 		if q.Ask != nil && q.Ask.Kind == tool.AskConsent {
-			return d, d.approval(q, p, e.Payload)
+			err := d.approval(q, p, e.Payload)
+			if d.Edited != nil {
+				d.Carried = cmp.Or(strings.TrimSpace(p.Call.Arguments), "{}")
+			}
+			return d, err
 		}
 	}
 	d.Verdict = Answered

@@ -81,7 +81,7 @@ func (b *batch[S]) park(i int, call answering, o Order) Parked {
 		Hidden: b.rc.r.view.hides(o.Call.Name) || b.rc.r.view.visibility(b.rc.scope.SubagentRunID()) == Hidden,
 	}
 	if earlier, is := call.(*parkedCall[S]); is {
-		p.Subagent = earlier.p.Subagent
+		p.Subagent, p.Edited = earlier.p.Subagent, earlier.p.Edited
 	}
 	if p.Run == "" {
 		p.Run = b.rc.r.origin.Input.RunID
@@ -451,7 +451,7 @@ func (b *batch[S]) proceed(p Parked, questions []Question) error {
 			return b.refuse(i, call, text)
 		}
 		if edited := g.Decision.Edited; edited != nil && q.Kind == AskApproval {
-			call.p.Call.Arguments = string(edited)
+			call.p.Call.Arguments, call.p.Edited = string(edited), true
 		}
 		if q.Kind == AskByTool {
 			call.p.Asked = append(slices.Clone(call.p.Asked), tool.Asked{Ask: *q.Ask, Answer: g.Entry})

@@ -1,6 +1,7 @@
 package receipt
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -34,15 +35,17 @@ func (a *Audit) decided(m agui.Metadata) error {
 		}
 		a.leaves = append(a.leaves, owned{Hash: leaf, of: fmt.Sprintf("decision %d", i+1)})
 		var d struct {
-			CallID agui.ToolCallID `json:"callId"`
-			Tool   string          `json:"tool"`
-			Edited json.RawMessage `json:"edited"`
+			CallID  agui.ToolCallID `json:"callId"`
+			Tool    string          `json:"tool"`
+			Edited  json.RawMessage `json:"edited"`
+			Carried string          `json:"carried"`
 		}
 		if err := json.Unmarshal(raw, &d); err != nil {
 			return fmt.Errorf("decision %d: %w: %w", i+1, ErrChanged, err)
 		}
-		if d.CallID != "" && d.Edited != nil {
-			a.begin(d.CallID, d.Tool).arguments.Write(d.Edited) // and not what the model had sent
+		carried := cmp.Or(d.Carried, string(d.Edited)) // and not what the model had sent
+		if d.CallID != "" && carried != "" {
+			a.begin(d.CallID, d.Tool).arguments.WriteString(carried)
 		}
 	}
 	return nil
