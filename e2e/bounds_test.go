@@ -111,11 +111,11 @@ func (s *stack) wantSmallHistories(t *testing.T, thread string) {
 	id, run := subject.WorkflowID("default", thread), ""
 	executions, largest := 0, 0
 	for {
-		d, err := s.temporalClient.DescribeWorkflowExecution(t.Context(), id, run)
+		d, err := s.temporalClient.DescribeWorkflow(t.Context(), id, run)
 		if err != nil {
 			t.Fatal(err)
 		}
-		info := d.GetWorkflowExecutionInfo()
+		info := d.RawResponse.GetWorkflowExecutionInfo()
 		if info.HistoryLength >= maxHistoryEvents || info.HistorySizeBytes >= maxHistoryBytes {
 			t.Errorf("execution %s has %d events of %d bytes", info.Execution.RunId, info.HistoryLength, info.HistorySizeBytes)
 		}
