@@ -83,9 +83,10 @@
 //
 // A call whose worker died is run again when its [Effect] allows it, and so is
 // one that failed with a retryable [*Error]. A tool that says nothing about its
-// effect is never run twice: when its outcome is lost, the model is told that it is
-// unknown. What a tool does to other systems should carry [Call.IdempotencyKey],
-// which is the same in every attempt of the same call and different for every other.
+// effect is never run twice: when its outcome is lost, a person is asked what became of
+// it, or the model is told that it is unknown, as the agent says. What a tool does to
+// other systems should carry [Call.IdempotencyKey], which is the same in every attempt of
+// the same call and different for every other.
 //
 // What a lost attempt had shown is replaced by what the next one shows: progress,
 // data and files have the same ids. State that it had published and nobody will
