@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"go.temporal.io/sdk/activity"
 
+	"github.com/holdfast-dev/holdfast/agui"
 	"github.com/holdfast-dev/holdfast/eventbus"
 	"github.com/holdfast-dev/holdfast/eventbus/subject"
 )
@@ -120,32 +122,39 @@ func (s *Set) heal(ctx context.Context, w Writing) error {
 	if !ok {
 		return fmt.Errorf("workflow %q is none of thread %q", own, w.Thread)
 	}
-	if err := s.healOne(ctx, w, id); err != nil {
-		return err
-	}
+	way := []string{id}
 	for part := range strings.SplitSeq(strings.TrimPrefix(below, "/"), "/") {
-		if part == "" {
-			break
+		if part != "" {
+			way = append(way, way[len(way)-1]+"/"+part)
 		}
-		id += "/" + part
-		if err := s.healOne(ctx, w, id); err != nil {
+	}
+	stands := make([]Standing, len(way))
+	for i, workflow := range way {
+		st, err := s.standing(ctx, workflow)
+		if err != nil {
+			return fmt.Errorf("ask workflow %s how it stands: %w", workflow, err)
+		}
+		if st.Execution != w.Execution || st.Run != w.Run {
+			return fmt.Errorf("workflow %s has gone on to run %q: %w", workflow, st.Run, eventbus.ErrFenced)
+		}
+		stands[i] = st
+	}
+	// What the subagents have said has its place before what they are about to say.
+	for _, below := range stands[1:] {
+		for _, m := range below.Messages {
+			if !slices.ContainsFunc(stands[0].Messages, func(known agui.Message) bool { return known.ID == m.ID }) {
+				stands[0].Messages = append(stands[0].Messages, m)
+			}
+		}
+	}
+	for _, st := range stands {
+		cfg := laneOf(ctx, w)
+		cfg.Home, cfg.After = st.Lane, st.Mark.mark()
+		if err := s.bus.Heal(ctx, cfg, st.Ordinal, st.restate); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func (s *Set) healOne(ctx context.Context, w Writing, workflow string) error {
-	st, err := s.standing(ctx, workflow)
-	if err != nil {
-		return fmt.Errorf("ask workflow %s how it stands: %w", workflow, err)
-	}
-	if st.Execution != w.Execution || st.Run != w.Run {
-		return fmt.Errorf("workflow %s has gone on to run %q: %w", workflow, st.Run, eventbus.ErrFenced)
-	}
-	cfg := laneOf(ctx, w)
-	cfg.Home, cfg.After = st.Lane, st.Mark.mark()
-	return s.bus.Heal(ctx, cfg, st.Ordinal, st.restate)
 }
 
 // askStanding is the question to the workflow itself, which the worker in hand or any other answers from its memory.

@@ -22,10 +22,11 @@ type Standing struct {
 	Lane    string `json:"lane"`
 	Mark    Mark   `json:"mark,omitzero"`
 	Ordinal int64  `json:"ordinal"`
-	// Begun is RUN_STARTED, State and Messages are the snapshots; nothing for a subagent, whose run has them.
+	// Begun is RUN_STARTED, State is its snapshot, Messages are the conversation. A subagent has neither of the first, and
+	// its messages, without its task, are not those of the agent above yet.
 	Begun    json.RawMessage `json:"begun,omitempty"`
 	State    json.RawMessage `json:"state,omitempty"`
-	Messages json.RawMessage `json:"messages,omitempty"`
+	Messages []agui.Message  `json:"messages,omitempty"`
 	// Subagents are the beginnings and ends of subagents, Open the events that have opened what else is open, in their order.
 	Subagents []json.RawMessage `json:"subagents,omitempty"`
 	Open      []json.RawMessage `json:"open,omitempty"`
@@ -129,10 +130,15 @@ func (st Standing) restate(left []json.RawMessage) ([]json.RawMessage, error) {
 		}
 		events = append(events, end)
 	}
-	for _, snapshot := range []json.RawMessage{st.State, st.Messages} {
-		if snapshot != nil {
-			events = append(events, snapshot)
+	if st.State != nil {
+		events = append(events, st.State)
+	}
+	if st.Begun != nil {
+		snapshot, err := agui.Encode(&agui.MessagesSnapshot{Messages: st.Messages})
+		if err != nil {
+			return nil, err
 		}
+		events = append(events, snapshot)
 	}
 	events = append(events, subagents...)
 	for _, o := range stands.list {

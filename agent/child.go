@@ -30,6 +30,9 @@ type Return struct {
 // events.
 func DriveSubagent(ctx workflow.Context, h Host, o Origin, p Program) (Return, error) {
 	r := newRun(h, o, func() bool { return ctx.Err() != nil })
+	if k, ok := h.(Keeper); ok {
+		k.Watch(r.checkpoint)
+	}
 	outcome, err := p.run(ctx, r)
 	if workflow.IsContinueAsNewError(err) {
 		return Return{}, err

@@ -2,7 +2,6 @@ package workflows
 
 import (
 	"encoding/json"
-	"slices"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -68,13 +67,18 @@ func (h *host) standing() (activities.Standing, error) {
 			st.Owed = append(st.Owed, raw)
 		}
 	}
-	if h.part != nil || h.stands == nil {
+	if h.stands == nil {
 		return st, nil
 	}
 	now, err := h.stands()
 	if err != nil {
 		return st, err
 	}
+	if h.part != nil {
+		st.Messages = now.Spoken(h.part.Input.Messages)
+		return st, nil
+	}
+	st.Messages = now.Spoken(nil)
 	if st.Begun = h.shown.begun; st.Begun == nil {
 		if st.Begun, err = h.begunAgain(); err != nil {
 			return st, err
@@ -89,13 +93,7 @@ func (h *host) standing() (activities.Standing, error) {
 			return st, err
 		}
 	}
-	messages := now.Messages
-	if now.Shown != nil {
-		messages = now.Shown
-	}
-	messages = slices.DeleteFunc(slices.Clone(messages), func(m agui.Message) bool { return m.Role == agui.RoleActivity })
-	st.Messages, err = agui.Encode(&agui.MessagesSnapshot{Messages: messages})
-	return st, err
+	return st, nil
 }
 
 // begunAgain is the beginning of a run that another workflow run has told of. Its messages are in the snapshot.
