@@ -51,39 +51,35 @@ type turn struct {
 	digest    string
 	input     *agui.RunAgentInput
 	key       eventbus.RunKey
-	after     uint64 // the thread's end
 }
 
 // startInTurn starts a run. Where another run of the thread is in progress it does what the agent says: it refuses, waits
 // for that run's end, or cancels it and waits then. Who waits is told nothing but heartbeats, and is out of the queue when
-// he leaves. It returns how far behind the run's entries begin.
-func (g *Gateway) startInTurn(w http.ResponseWriter, r *http.Request, t turn) (after uint64, err error) {
+// he leaves.
+func (g *Gateway) startInTurn(w http.ResponseWriter, r *http.Request, t turn) error {
 	thread, queued := eventbus.RunKey{Tenant: t.key.Tenant, Thread: t.key.Thread}, false
 	defer func() {
 		if queued {
 			g.queues.leave(thread)
 		}
 	}()
-	for after = t.after; ; {
+	for {
 		err := g.start(r.Context(), t.principal, t.agent, t.digest, t.input, t.key)
 		refused, ok := errors.AsType[*Refusal](err)
 		if !ok || refused.Code != CodeThreadBusy {
-			return after, err
+			return err
 		}
 		a, _, _ := g.agents.Agent(t.agent)
 		if a.Busy == eventbus.BusyReject {
-			return after, err
+			return err
 		}
 		if !queued {
 			if queued = g.queues.enter(thread); !queued {
-				return after, &Refusal{Code: CodeThreadBusy, Message: fmt.Sprintf("Another run of this thread is in progress, and %d wait for its end already.", maxQueued)}
+				return &Refusal{Code: CodeThreadBusy, Message: fmt.Sprintf("Another run of this thread is in progress, and %d wait for its end already.", maxQueued)}
 			}
 		}
 		if err := g.waitInTurn(w, r, t, a.Busy); err != nil {
-			return after, err
-		}
-		if after, err = g.bus.ThreadEnd(r.Context(), t.key); err != nil {
-			return after, logError(err)
+			return err
 		}
 	}
 }

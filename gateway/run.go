@@ -39,11 +39,6 @@ func (g *Gateway) postRun(w http.ResponseWriter, r *http.Request, p Principal) e
 		return err
 	}
 	key := eventbus.RunKey{Tenant: p.Tenant, Thread: string(input.ThreadID), Run: string(input.RunID)}
-	// The run's entries will lie behind what the thread has now: no reader has to look further back.
-	after, err := g.bus.ThreadEnd(r.Context(), key)
-	if err != nil {
-		return logError(err)
-	}
 	known, err := g.sameRun(r.Context(), key, digest)
 	if err != nil {
 		return err
@@ -52,12 +47,16 @@ func (g *Gateway) postRun(w http.ResponseWriter, r *http.Request, p Principal) e
 		if err := g.findRun(r.Context(), key); err != nil {
 			return err
 		}
-		return g.begun(w, r, key, 0)
+		return g.begun(w, r, key)
 	}
 	if err := g.refuseDraining(); err != nil {
 		return err
 	}
-	if after > 0 {
+	end, err := g.bus.ThreadEnd(r.Context(), key)
+	if err != nil {
+		return logError(err)
+	}
+	if end > 0 {
 		if err := g.endLast(r.Context(), key); err != nil {
 			return err
 		}
@@ -66,7 +65,7 @@ func (g *Gateway) postRun(w http.ResponseWriter, r *http.Request, p Principal) e
 	if len(input.Resume) > 0 {
 		run, err = g.resume(r.Context(), p, name, digest, input, key)
 	} else {
-		after, err = g.startInTurn(w, r, turn{p, name, digest, input, key, after})
+		err = g.startInTurn(w, r, turn{p, name, digest, input, key})
 	}
 	if refused, ok := errors.AsType[*Refusal](err); ok {
 		return g.refuse(w, r, refused)
@@ -74,17 +73,16 @@ func (g *Gateway) postRun(w http.ResponseWriter, r *http.Request, p Principal) e
 	if err != nil {
 		return err
 	}
-	if run != key.Run { // which has begun before
-		key.Run, after = run, 0
-	}
+	key.Run = run // which may have begun before
 	measure(w).begun(name)
-	return g.begun(w, r, key, after)
+	return g.begun(w, r, key)
 }
 
-// begun answers for a run that was accepted: with its events behind after, or with where they are.
-func (g *Gateway) begun(w http.ResponseWriter, r *http.Request, key eventbus.RunKey, after uint64) error {
+// begun answers for a run that was accepted: with its events, or with where they are. They are read from the run's own
+// beginning, wherever the thread's log ended before: that may be elsewhere by now, when the log was set back meanwhile.
+func (g *Gateway) begun(w http.ResponseWriter, r *http.Request, key eventbus.RunKey) error {
 	if !async(r) {
-		return g.stream(w, r, key, after, 0)
+		return g.stream(w, r, key, 0, 0)
 	}
 	g.untilFound(r.Context(), key)
 	at := eventsPath(key)
