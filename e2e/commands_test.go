@@ -149,7 +149,7 @@ func TestBadConfiguration(t *testing.T) {
 		{"replicas", "worker", "HOLDFAST_STREAM_REPLICAS=none", "HOLDFAST_STREAM_REPLICAS"},
 		{"no folder", "worker", "HOLDFAST_FILES=/nowhere", "HOLDFAST_FILES"},
 		{"stop timeout", "worker", "HOLDFAST_STOP_TIMEOUT=soon", "HOLDFAST_STOP_TIMEOUT"},
-		{"base URL", "worker", "OPENAI_BASE_URL=:no", "base URL"},
+		{"base URL", "worker", "OPENAI_BASE_URL=:no", "OPENAI_BASE_URL"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -260,9 +260,10 @@ func testKilling(t *testing.T, s *stack, v victim, p point) {
 	if p.frozen {
 		s.worker.freeze(t)
 	}
+	client := drive(t, map[string]any{"url": s.url() + "/agents/" + agentDesk, "input": input})
+	s.untilBegun(t, input) // it is there all the time: its request is not one that the fault refuses
 	k.watcher = s.watch(t, agentDesk, input)
 	k.watcher.untilOpen(t)
-	client := drive(t, map[string]any{"url": s.url() + "/agents/" + agentDesk, "input": input})
 
 	p.reach(t, k)
 	v.kill(s)

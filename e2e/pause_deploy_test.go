@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
+	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -173,10 +175,22 @@ func TestDeploysWhilePaused(t *testing.T) {
 			first := f.deploy(t, "", deployedBy+f.name+","+scribeOf+f.name)
 			question := f.script("Pay it.", modeltest.ToolCalls(call("c1", "pay", `{"item":"x"}`)))
 			p, asked := f.asks(t, deployedBy+f.name, question)
+			f.thread(t, p.input.ThreadID, "waiting") // until then the run is its version's alone, as it serves code, too
 			first.kill()
 			f.deploy(t, "", scribeOf+f.name)
-			in := p.input.resume(t, p.client, answer(asked.ID, yes))
-			rec := f.run(t, deployedBy+f.name, in) // its dead worker is not missed yet
+			// Once its dead worker is missed nobody can post to the agent. The inbox needs none.
+			err := eventually(t.Context(), "answer", func(ctx context.Context) error {
+				path := f.url() + threadPath(p.input.ThreadID) + "/interrupts/" + segment(asked.ID)
+				status, body, err := roundTrip(ctx, http.MethodPost, path, []byte(`{"status":"resolved","payload":{"approved":true}}`), nil)
+				if err == nil && status != http.StatusOK {
+					err = fmt.Errorf("%d %s", status, body)
+				}
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			rec := f.follow(t, f.lastRun(t, p.input.ThreadID, p.input.RunID)).end(t)
 			if last := rec.last(); last.Type != "RUN_ERROR" || last.Code != "AGENT_UNKNOWN" {
 				t.Errorf("the run ends with %+v, want AGENT_UNKNOWN:\n%s", last, rec)
 			}
